@@ -13,7 +13,7 @@ use std::time::Instant;
 use rdt_crypto::Space;
 
 use super::ConnectionSet;
-use crate::wire::sealed::{self, Clear, DATA_HEADER, RESET_LEN, TAG, encode_reset};
+use crate::wire::sealed::{self, Clear, DATA_HEADER, FIN_LEN, RESET_LEN, TAG, encode_reset};
 use crate::wire::{FromReceiver, native};
 use crate::{Ecn, PacketKind};
 
@@ -83,8 +83,9 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             if self.half_open.contains(id) {
                 self.on_first_sealed(now, from, ecn, id, datagram);
             } else if let Some(fin_ack) = self.fin_acks.get(id).copied() {
-                // Never in answer to a FIN-ACK: the peer may have removed the connection, too.
-                if header.space() == Space::Data {
+                // Never in answer to a FIN-ACK: the peer may have removed the connection, too. Nor
+                // to a packet shorter than a FIN, so the answer is at most a byte longer.
+                if header.space() == Space::Data && datagram.len() >= FIN_LEN {
                     self.answer_unknown(now, from, &fin_ack);
                 }
             } else {

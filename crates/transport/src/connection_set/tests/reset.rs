@@ -5,8 +5,9 @@ use std::time::Duration;
 use super::network::{DELAY, Datagram, Fate};
 use super::*;
 use crate::wire::native::CloseReason;
-use crate::wire::sealed::{RESET_LEN, encode_reset};
+use crate::wire::sealed::{FIN_LEN, RESET_LEN, encode_reset};
 
+const FIN: u8 = 7;
 const FIN_ACK: u8 = 8;
 /// Type of a RESET.
 const RESET: u8 = 13;
@@ -58,10 +59,25 @@ fn outage_at_end_fails_no_confirmed_stream() {
         };
         assert_eq!(closed(&network), [None, Some(Closed::Finished)], "{secs} s");
         assert!(network.hosts[SERVER].set.is_empty(), "{secs} s");
+        check_lengths_of_late_answers(&mut network, theirs);
         network.rule = Box::new(|_, _| Fate::Deliver);
         network.run(Duration::from_secs(60));
         assert_eq!(closed(&network), [const { Some(Closed::Finished) }; 2], "{secs} s");
         assert!(network.hosts.iter().all(|host| host.set.poll_timeout().is_none()), "{secs} s");
+    }
+}
+
+/// Packets shorter than a FIN get no FIN-ACK from a host that has removed the connection.
+fn check_lengths_of_late_answers(network: &mut Network, id: ConnectionId) {
+    let (now, from) = (network.now, network.hosts[CLIENT].address);
+    let server = &mut network.hosts[SERVER].set;
+    for len in 0..=FIN_LEN {
+        let mut packet = [0; FIN_LEN];
+        packet[..2].copy_from_slice(&[0xd2, FIN]);
+        packet[8..16].copy_from_slice(&id.0.to_le_bytes());
+        server.handle_datagram(now, from, Ecn::NotEct, &mut packet[..len]);
+        let answer = server.poll_transmit(now, &mut TransmitBuf::new(1));
+        assert_eq!(answer.is_some(), len == FIN_LEN, "{len} bytes");
     }
 }
 
