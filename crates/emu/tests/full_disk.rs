@@ -11,6 +11,7 @@ use std::process::{Command, Output, Stdio};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use pcap_file::pcapng::{Block, PcapNgReader};
+use rdt_program_testing::closed_pipe;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_rdt-emu");
 /// Size of a datagram, bytes.
@@ -68,18 +69,13 @@ fn unwritable_stdout_is_reported_by_each_command() {
 
 #[test]
 fn closed_stdout_fails_json_alone() {
-    let closed = || {
-        let (reader, writer) = std::io::pipe().unwrap();
-        drop(reader);
-        writer
-    };
     let told = (74, "rdt-emu: cannot write the standard output: Broken pipe (os error 32)".to_owned());
-    assert_eq!(end(&proxied("exec", "--json", 0, closed())), told);
-    assert_eq!(end(&proxied("exec", "--json-stream=1ms", 9, closed())), told);
+    assert_eq!(end(&proxied("exec", "--json", 0, closed_pipe())), told);
+    assert_eq!(end(&proxied("exec", "--json-stream=1ms", 9, closed_pipe())), told);
     let sim = |arguments: &str| {
         let arguments = format!("sim -q --cbr 10mbit --for 10ms {arguments}");
         let mut command = Command::new(PROGRAM);
-        end(&command.args(arguments.split_ascii_whitespace()).stdout(closed()).output().unwrap())
+        end(&command.args(arguments.split_ascii_whitespace()).stdout(closed_pipe()).output().unwrap())
     };
     assert_eq!(sim("--json"), told);
     assert_eq!(sim(""), (0, String::new()));

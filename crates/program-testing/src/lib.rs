@@ -11,11 +11,20 @@ pub mod home;
 #[allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test fails by panicking")]
 pub mod programs;
 
-use std::io::{Read as _, Write as _};
+use std::io::{PipeWriter, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 const WAIT_LIMIT: Duration = Duration::from_secs(60);
+
+/// Returns the writing end of a pipe whose reader has gone.
+///
+/// # Panics
+///
+/// If the system has no more descriptors.
+pub fn closed_pipe() -> PipeWriter {
+    std::io::pipe().expect("a pipe").1
+}
 
 /// Returns the metrics of a program, as text.
 ///

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use rdt_program_testing::closed_pipe;
 use serde_json::json;
 
 use super::data::array;
@@ -213,27 +214,22 @@ fn thread_start_failure_exits_with_69() {
 
 #[test]
 fn closed_stdout_fails_json_alone() {
-    let closed = || {
-        let (reader, writer) = std::io::pipe().unwrap();
-        drop(reader);
-        writer
-    };
     for (options, code) in [("", 0), ("--debug", 0), ("--json", 74), ("--json --quiet", 74)] {
         for parallel in ["", "--parallel 2"] {
             if options == "--debug" && !parallel.is_empty() {
                 continue;
             }
             let mut command = rdt_send(&format!("local 50 0.001 0 1000 --power 10 {options} {parallel}"));
-            let run = Program::start(command.stdout(closed())).ended().with_code(code);
+            let run = Program::start(command.stdout(closed_pipe())).ended().with_code(code);
             let told = run.stderr.contains("rdt-send: cannot write the standard output: ");
             assert_eq!(told, code == 74, "{options} {parallel}: {}", run.stderr);
         }
     }
     // A failure of the transfer goes before.
     let mut command = rdt_send("127.0.0.1:0 --insecure --json");
-    Program::start(command.stdout(closed())).ended().with_code(4);
+    Program::start(command.stdout(closed_pipe())).ended().with_code(4);
     let mut command = rdt_recv("--bind 127.0.0.1:0 --no-link --json --quiet --ticket");
-    let receiver = Program::start(command.stdout(closed()));
+    let receiver = Program::start(command.stdout(closed_pipe()));
     receiver.error_line("rdt1");
     receiver.signal("INT");
     let run = receiver.ended().with_code(74);

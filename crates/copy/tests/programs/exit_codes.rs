@@ -1,5 +1,6 @@
 //! Exit codes and sentences of copies that cannot begin or do not end well.
 
+use rdt_program_testing::closed_pipe;
 use rdt_program_testing::programs::pause;
 
 use super::home::{Home, args, noise};
@@ -37,11 +38,9 @@ fn closed_stdout_fails_json_alone() {
     home.write("a", "text");
     let serve = home.serve("store", &[]);
     for (options, code) in [(&[][..], 0), (&["--json"], 74)] {
-        let (reader, writer) = std::io::pipe().unwrap();
-        drop(reader);
         let mut command =
             home.command("anna", ["a", &*serve.tickets[0]].into_iter().chain(options.iter().copied()));
-        let output = command.stdout(writer).output().unwrap();
+        let output = command.stdout(closed_pipe()).output().unwrap();
         assert_eq!(output.status.code(), Some(code), "{output:?}");
     }
 }

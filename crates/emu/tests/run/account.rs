@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Output;
 
 use pcap_file::pcapng::{Block, PcapNgReader};
+use rdt_program_testing::closed_pipe;
 use rdt_program_testing::contract::Contract;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -129,9 +130,7 @@ fn unwritable_account_is_reported() {
         assert_eq!(code(&output), expected, "{said}");
         assert!(said.starts_with("rdt-emu: cannot ") && said.lines().count() == 1, "{arguments}: {said}");
     }
-    let (reader, gone) = std::io::pipe().unwrap();
-    drop(reader);
-    let gone = File::from(std::os::fd::OwnedFd::from(gone));
+    let gone = File::from(std::os::fd::OwnedFd::from(closed_pipe()));
     let output = run("-q --json", &["true"]).with_stdout(gone).output();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(code(&output), 74, "a program that reads JSON needs its last object: {said}");

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use rdt_lab::Status;
+use rdt_program_testing::closed_pipe;
 
 use crate::process::{arg, experiment, lab, run, succeeds, texts};
 use crate::store::rewrite;
@@ -59,9 +60,7 @@ fn misspelled_command_gets_nearest() {
 #[test]
 fn closed_stdout_fails_json_alone() {
     for (args, code) in [(&["list"][..], 0), (&["list", "--json"], 74)] {
-        let (reader, writer) = std::io::pipe().expect("a pipe");
-        drop(reader);
-        let output = lab(args).stdout(writer).output().expect("the program starts");
+        let output = lab(args).stdout(closed_pipe()).output().expect("the program starts");
         let (ended, _, said) = texts(&output);
         assert_eq!((ended, said.contains("standard output")), (code, code == 74), "{args:?}: {said}");
     }
