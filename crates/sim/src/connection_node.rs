@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use crate::payload;
 use rdt_crypto::Entropy;
-use rdt_payload as payload;
 use rdt_transport::{Closed, ConnectionEvent, ConnectionId, ConnectionSet, ConnectionSetConfig, Endpoint};
 
 use crate::node::NodeId;

@@ -16,6 +16,7 @@
 //! | application | `application.rs` | what a sending application writes, and when |
 //! | read policy | `read_policy.rs` | when a receiving application reads |
 //! | bins | `bins.rs` | bytes counted in bins of time |
+//! | payload | `payload.rs` | the generated array that is sent, here and by the programs |
 //! | source, sink | `source.rs`, `sink.rs` | datagrams without feedback |
 //! | limits | `limits.rs` | what kept a flow from sending faster, and for how long |
 //! | marks | `marks.rs` | events of a sender with their times |
@@ -32,6 +33,7 @@ mod marks;
 mod network;
 mod node;
 mod observers;
+pub mod payload;
 mod queue_series;
 mod read_policy;
 mod scenario;

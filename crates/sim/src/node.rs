@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use rdt_payload as payload;
+use crate::payload;
 use rdt_server::{SenderId, Server, ServerConfig};
 use rdt_transport::{Endpoint, Phase, ReceiverEvent, Sender, SenderEvent, TransferError};
 

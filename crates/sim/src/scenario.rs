@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rdt_payload as payload;
+use crate::payload;
 use rdt_server::{LinkMode, ServerConfig, ServerStats};
 use rdt_transport::{Attempts, LinkProperties, ReceiverConfig, SenderConfig, SenderStats};
 

@@ -13,8 +13,8 @@ mod values;
 use std::error::Error as _;
 
 use clap::ValueEnum;
-use rdt_driver::UdpOptions;
 use rdt_transport::{ConnectionConfig, SenderConfig};
+use rdt_udp::UdpOptions;
 
 pub(crate) use link::LinkArgs;
 pub(crate) use native::NativeArgs;

@@ -3,7 +3,6 @@
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Instant;
 
-use rdt_driver::DwordArray;
 use rdt_program::{Console, Stop, talk};
 use rdt_transport::{InitiatorConfig, SenderConfig};
 use rdt_trust::{Dialer, Remote};
@@ -27,6 +26,7 @@ use crate::send::parallel;
 use crate::send::qlog_file::{check_outputs, or_unwritten};
 use crate::send::transfer::Ended;
 use crate::send::{lookup, surroundings};
+use crate::source::DwordArray;
 
 pub(crate) fn command(args: &SendArgs, wire: Wire) -> Result<(), Failure> {
     check_send(args, wire)?;

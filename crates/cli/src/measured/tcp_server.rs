@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rdt_driver::DwordArray;
 use rdt_udp::clock;
 
 use super::connection::Connection;
@@ -17,6 +16,7 @@ use super::stream::{
     CHUNK, LOOK_INTERVAL, Pace, Progress, SendError, is_pause, look, read_message, send, write_message,
 };
 use crate::Failure;
+use crate::source::DwordArray;
 
 /// Time in which a new connection must send its request.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);

@@ -9,10 +9,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rdt_driver::{Remote, clock};
 use rdt_program::json::{EventStamp, nanos};
 use rdt_program::{Console, Printer, talk};
 use rdt_server::Server;
+use rdt_udp::{Remote, clock};
 use serde_json::{Value, json};
 
 use super::counters::ledger_json;

@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 
 use rdt_crypto::Aead;
-use rdt_driver::Connected;
 use rdt_program::json::{self, nanos};
 use rdt_transport::{SenderConfig, SenderStats};
+use rdt_udp::Connected;
 use serde_json::{Value, json};
 
 use super::counters::{fell_behind, idle_share, socket_json};

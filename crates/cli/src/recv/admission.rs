@@ -4,12 +4,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use rdt_crypto::{ResetKey, StaticKey};
-use rdt_driver::{Remote, clock};
 use rdt_endpoint::host_id;
-use rdt_identity::os_entropy;
 use rdt_server::Server;
 use rdt_transport::{ConnectionConfig, ConnectionSetConfig, ResponderConfig};
-use rdt_trust::{Gate, Surroundings, TicketUse, TrustError, identity, reachable};
+use rdt_trust::{Gate, Surroundings, TicketUse, TrustError, identity, os_entropy, reachable};
+use rdt_udp::{Remote, clock};
 
 use crate::Failure;
 use crate::args::{RecvArgs, WireArg};

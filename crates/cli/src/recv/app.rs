@@ -5,11 +5,12 @@ use std::io;
 use std::ops::Bound;
 use std::time::{Duration, Instant};
 
-use rdt_driver::{Application, Flow, Remote};
+use rdt_endpoint::thread::{Application, Flow};
 use rdt_program::Stop;
 use rdt_server::{SenderId, Server};
 use rdt_transport::wire::native::CloseReason;
 use rdt_transport::{ConnectionId, Endpoint as _, ReceiverEvent};
+use rdt_udp::Remote;
 
 use crate::output::log::{EventLog, Finished, PeerLog, name};
 use crate::recv::metrics::Publisher;

@@ -10,12 +10,12 @@ use std::io;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use rdt_driver::{
-    Offload, Remote, SocketError, UdpIo, UdpOptions, UdpStats, Waiter, clock, run, send_rest, truesize,
-};
 use rdt_emulator::child_seed;
+use rdt_endpoint::thread::{run, send_rest};
+use rdt_endpoint::truesize;
 use rdt_server::{LinkMode, Server, ServerConfig, ServerStats};
 use rdt_transport::{AckPolicy, ReceiverConfig};
+use rdt_udp::{Offload, Remote, SocketError, UdpIo, UdpOptions, UdpStats, Waiter, clock};
 use serde_json::json;
 
 use crate::args::{AckEvery, RecvArgs, target};

@@ -1,9 +1,9 @@
 //! Senders as the program names them: the key in the server, the address, and the format.
 
 use rdt_crypto::PublicKey;
-use rdt_driver::Remote;
 use rdt_server::{SenderId, Server};
 use rdt_transport::{ConnectionId, Wire};
+use rdt_udp::Remote;
 
 /// Sender of transfers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,13 +4,14 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use rdt_crypto::Entropy;
-use rdt_driver::{Sink, Source, fill};
 use rdt_transport::{
     Closed, ConfigError, ConnectionConfig, ConnectionEvent, ConnectionId, ConnectionSet, ConnectionSetConfig,
     Ecn, Endpoint, FramePool, InitiatorConfig, Observer, SenderConfig, SenderStats, TransmitBuf,
 };
 
 use super::sending::{Progress, Protection, Sending};
+
+use crate::source::{Sink, Source, fill};
 
 /// Least silence of the receiver after which the connection ends: three keep-alives.
 const MIN_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -55,7 +56,7 @@ pub(crate) fn idle_timeout(sender: &SenderConfig) -> Duration {
 
 impl Sending for Encrypted {
     fn observe(&mut self, observer: Box<dyn Observer>) {
-        let now = rdt_driver::clock::now();
+        let now = rdt_udp::clock::now();
         self.set.with(now, self.id, |connection| connection.observe(observer));
     }
 

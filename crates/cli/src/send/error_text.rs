@@ -4,11 +4,11 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use rdt_driver::UdpStats;
 use rdt_transport::wire::native::CloseReason;
 use rdt_transport::{
     Closed, Phase, ReceiverConfig, RefuseReason, SenderConfig, SenderStats, TransferError, Wire,
 };
+use rdt_udp::UdpStats;
 
 use super::encrypted::idle_timeout;
 use crate::args::Format;

@@ -6,14 +6,12 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use rdt_crypto::{PublicKey, StaticKey};
-use rdt_driver::{
-    BufferOccupancy, SocketError, UdpIo, UdpOptions, Waiter, current_cpu, run, start_on_other_cpu,
-};
-use rdt_identity::os_entropy;
+use rdt_endpoint::thread::run;
 use rdt_program::Stop;
 use rdt_server::{LinkMode, Server, ServerConfig};
 use rdt_transport::{ConnectionSetConfig, ReceiverConfig, ResponderConfig, SenderConfig, Wire};
-use rdt_trust::TrustError;
+use rdt_trust::{TrustError, os_entropy};
+use rdt_udp::{BufferOccupancy, SocketError, UdpIo, UdpOptions, Waiter, current_cpu, start_on_other_cpu};
 
 use crate::args::{Format, NativeArgs};
 use crate::output::log::EventLog;

@@ -16,11 +16,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use rdt_driver::{UdpOptions, clock};
-use rdt_identity::os_entropy;
 use rdt_program::{Console, Stop, host_port, talk};
 use rdt_transport::{InitiatorConfig, Phase, Sender, SenderConfig, SenderStats, TransferError};
-use rdt_trust::{Dialer, Surroundings, TrustError};
+use rdt_trust::{Dialer, Surroundings, TrustError, os_entropy};
+use rdt_udp::{UdpOptions, clock};
 
 use crate::Failure;
 use crate::args::form::Form;

@@ -4,10 +4,11 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use rdt_crypto::{Aead, PublicKey};
-use rdt_driver::{Sink, Source, fill};
 use rdt_transport::{
     Closed, Endpoint, InitiatorConfig, Observer, Phase, Sender, SenderEvent, SenderStats, TransferError, Wire,
 };
+
+use crate::source::{Sink, Source, fill};
 
 /// Sender of one transfer.
 pub(crate) trait Sending: Endpoint<Peer = ()> {

@@ -1,13 +1,11 @@
-//! Keys of encrypted transfers: known hosts, secrets, tickets, and receivers of one version.
+//! Keys of encrypted transfers: known hosts, secrets and tickets.
 
 use std::fs;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::thread;
 
 use rdt_crypto::StaticKey;
-use rdt_driver::{UdpIo, UdpOptions, receive_one};
-use rdt_identity::{create_secret, load_or_create_identity, os_entropy};
+use rdt_trust::{create_secret, load_or_create_identity, os_entropy};
 use serde_json::Value;
 
 use super::data::array;
@@ -114,24 +112,10 @@ fn wrong_or_missing_secret_exits_with_77() {
 }
 
 #[test]
-fn receiver_of_version_1_needs_insecure() {
-    let io = UdpIo::bind("127.0.0.1:0".parse().unwrap(), UdpOptions::default()).unwrap();
-    let address = io.local_addr().unwrap();
-    thread::spawn(move || receive_one(io, &mut std::io::sink()));
-    let run = send(&format!("{address} --bytes 1000")).with_code(8);
-    for part in
-        ["takes version 1 of the native format, which is not encrypted", "--insecure sends in the clear"]
-    {
-        assert!(run.stderr.contains(part), "{}", run.stderr);
-    }
-    send(&format!("{address} --bytes 1000 --insecure")).with_code(0);
-}
-
-#[test]
 fn damaged_ticket_is_refused() {
     let key = StaticKey::from_bytes([1; 32]).public();
     let address = "127.0.0.1:9".parse().unwrap();
-    let ticket = rdt_identity::Ticket::new(&[address], key, false, 60, &mut os_entropy().unwrap()).unwrap();
+    let ticket = rdt_trust::Ticket::new(&[address], key, false, 60, &mut os_entropy().unwrap()).unwrap();
     let ticket = ticket.to_string();
     for (args, code, part) in [
         (ticket[..60].to_string(), 64, "not copied whole"),
@@ -148,9 +132,9 @@ fn damaged_ticket_is_refused() {
 #[test]
 fn expired_ticket_is_refused_by_receiver() {
     let receiver = Receiver::start("--ticket --json");
-    let known: rdt_identity::Ticket = ticket_of(&receiver).parse().unwrap();
+    let known: rdt_trust::Ticket = ticket_of(&receiver).parse().unwrap();
     let entropy = &mut os_entropy().unwrap();
-    let old = rdt_identity::Ticket::new(known.addresses(), known.key(), false, 60, entropy).unwrap();
+    let old = rdt_trust::Ticket::new(known.addresses(), known.key(), false, 60, entropy).unwrap();
     let run = send(&format!("{old} --bytes 1000")).with_code(77);
     assert!(run.stderr.contains("does not know the ticket, which has expired"), "{}", run.stderr);
 }

@@ -6,15 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use rdt_driver::{
-    Application, Connected, Flow as Next, Remote, SocketError, UdpIo, UdpOptions, Waiter, run, send_memory,
-    truesize,
-};
+use rdt_endpoint::thread::{Application, Flow as Next, run, send_memory};
+use rdt_endpoint::truesize;
 use rdt_server::{SenderId, Server, ServerConfig};
 use rdt_transport::congestion::Cause;
 use rdt_transport::{
     Endpoint as _, Interest, Observer, ReceiverEvent, Sender, SenderConfig, SenderEvent, Trace,
 };
+use rdt_udp::{Connected, Remote, SocketError, UdpIo, UdpOptions, Waiter};
 
 use super::counts::{CA_RECOVERY, Sample};
 use super::network::End;
