@@ -4,13 +4,13 @@ use std::time::{Duration, Instant};
 
 use rdt_crypto::Aead;
 use rdt_transport::{
-    Closed, ConfigError, ConnectionConfig, ConnectionId, ConnectionSetConfig, ConnectionStats, Endpoint,
-    FramePool, InitiatorConfig, Observer, Phase, Sender, SenderConfig, SenderEvent, SenderStats,
+    Closed, ConfigError, Connection, ConnectionConfig, ConnectionId, ConnectionSetConfig, ConnectionStats,
+    Endpoint, FramePool, InitiatorConfig, Observer, Phase, Sender, SenderConfig, SenderEvent, SenderStats,
     TransferError, Wire,
 };
 
 use crate::application::Application;
-use crate::connection_node::ConnectionsNode;
+use crate::connection_node::{ConnectionsNode, Exchange};
 use crate::node::{NodeId, entropy};
 use crate::server_node::identity;
 use crate::writer::Writer;
@@ -53,8 +53,7 @@ pub(crate) struct SenderEnv {
     pub(crate) epoch: Instant,
     pub(crate) now: Instant,
     pub(crate) frames: FramePool,
-    /// Cipher of connections.
-    pub(crate) aead: Option<Aead>,
+    pub(crate) cipher: Aead,
 }
 
 /// A sender and its application.
@@ -100,7 +99,8 @@ impl Initiator {
                 sender: config,
                 one_way: true,
                 idle_timeout,
-                aead: env.aead,
+                aead: Some(env.cipher).filter(|cipher| cipher.is_encrypted()),
+                dangerously_unencrypted: !env.cipher.is_encrypted(),
                 ..ConnectionConfig::default()
             },
             application,
@@ -184,7 +184,7 @@ impl SenderNode {
     pub fn connection(&self) -> ConnectionStats {
         let Machine::Native(initiator) = &self.machine else { return ConnectionStats::default() };
         let connection = initiator.id.and_then(|id| initiator.node.set.get(id));
-        connection.map(|connection| connection.stats()).unwrap_or_default()
+        connection.map(Connection::stats).unwrap_or_default()
     }
 
     /// Returns the bytes that the application has written so far.
@@ -193,7 +193,7 @@ impl SenderNode {
             Machine::Classic { writer, .. } => writer.written,
             Machine::Native(initiator) => {
                 let exchange = initiator.id.and_then(|id| initiator.node.exchanges.get(&id));
-                exchange.map_or(0, |exchange| exchange.written())
+                exchange.map_or(0, Exchange::written)
             }
         }
     }

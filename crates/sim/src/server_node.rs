@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use rdt_crypto::{Entropy, StaticKey};
 use rdt_server::{SenderId, Server, ServerConfig};
-use rdt_transport::{ConnectionId, ConnectionSetConfig, Endpoint, ReceiverEvent, ResponderConfig};
+use rdt_transport::{
+    ConnectionConfig, ConnectionId, ConnectionSetConfig, Endpoint, ReceiverEvent, ResponderConfig,
+};
 
 use crate::node::{NodeId, entropy};
 use crate::read_policy::{ReadPolicy, Reader};
@@ -17,8 +19,8 @@ pub(crate) fn identity() -> Arc<StaticKey> {
     Arc::new(StaticKey::generate(&mut Entropy::from_seed([1; 32])))
 }
 
-/// A server, its application and the transfers that it received. It takes classic transfers and
-/// connections.
+/// A server, its application and the transfers that it received. It takes classic transfers, and
+/// connections with any cipher and with none.
 pub struct ServerNode {
     /// Server with its senders and links.
     pub server: Server<NodeId>,
@@ -52,12 +54,15 @@ impl ServerNode {
     #[expect(clippy::large_types_passed_by_value, reason = "moved into the server")]
     pub(crate) fn new(config: ServerConfig, id: NodeId, epoch: Instant, now: Instant) -> Self {
         let mut server = Server::new(config);
+        let keeps_payload = config.listener.receiver.keep_payload;
         // Servers have one identity and different addresses.
         let set = ConnectionSetConfig { reset_scope: u64::from(id.0), ..ConnectionSetConfig::default() };
-        server.listen(ResponderConfig::open(identity()), set, entropy(0, id, now - epoch));
+        let config = ConnectionConfig { dangerously_unencrypted: true, ..ConnectionConfig::default() };
+        let responder = ResponderConfig { config, ..ResponderConfig::open(identity()) };
+        server.listen(responder, set, entropy(0, id, now - epoch));
         Self {
             server,
-            counted: (!config.listener.receiver.keep_payload).then(BTreeMap::new),
+            counted: (!keeps_payload).then(BTreeMap::new),
             transfers: BTreeMap::new(),
             senders: BTreeMap::new(),
             openers: BTreeMap::new(),

@@ -98,7 +98,7 @@ pub struct Simulation {
     frames: FramePool,
     queues: QueueSamplers,
     /// Cipher of the connections of senders.
-    cipher: Option<Aead>,
+    cipher: Aead,
 }
 
 impl Default for Simulation {
@@ -123,13 +123,13 @@ impl Simulation {
             batch: TransmitBuf::new(MAX_SEGMENTS),
             frames: FramePool::new(),
             queues: QueueSamplers::default(),
-            cipher: None,
+            cipher: Aead::None,
         }
     }
 
-    /// Sets the cipher of native senders that are added from now on.
+    /// Sets the cipher of native senders that are added from now on. By default there is none.
     pub fn set_cipher(&mut self, cipher: Aead) {
-        self.cipher = Some(cipher);
+        self.cipher = cipher;
     }
 
     /// Replaces a sender by a new one with the same address, as if its program restarted. It

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rdt_crypto::Aead;
 use rdt_emulator::{Bitrate, Path, PathConfig};
 use rdt_server::{LinkMode, ServerConfig};
 use rdt_sim::{Application, NodeId, Outcome, ReadPolicy, Simulation, WireId};
@@ -44,13 +45,15 @@ impl World {
 
 #[test]
 fn bytes_are_counted_with_and_without_payload() {
-    for keep_payload in [true, false] {
+    for (keep_payload, cipher) in [(true, Aead::None), (false, Aead::Aes128Gcm)] {
         let mut world = World::new(keep_payload);
+        world.simulation.set_cipher(cipher);
         let sender = world.add(Application { start: ms(50), ..Application::transfer(1_000_000) });
         world.run();
         let node = world.simulation.sender(sender);
         assert_eq!(node.outcome, Outcome::Finished { crc: None });
         assert_eq!(node.opened_at, Some(world.simulation.epoch() + ms(50)));
+        assert_eq!(node.connection().aead, Some(cipher));
         assert_eq!((node.written(), node.stats().bytes_acked), (1_000_000, 1_000_000));
         let transfer = world.received(sender);
         assert_eq!((transfer.bytes, transfer.intact, transfer.starts), (1_000_000, true, 1));

@@ -63,8 +63,8 @@ impl Simulation {
         server: NodeId,
         application: Application,
     ) -> Result<SenderNode, ConfigError> {
-        let (frames, aead) = (self.frames.clone(), self.cipher);
-        let env = SenderEnv { id, epoch: self.epoch, now: self.now, frames, aead };
+        let (frames, cipher) = (self.frames.clone(), self.cipher);
+        let env = SenderEnv { id, epoch: self.epoch, now: self.now, frames, cipher };
         SenderNode::new(config, server, application, &env)
     }
 
