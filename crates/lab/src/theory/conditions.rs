@@ -6,6 +6,7 @@ use rdt_emulator::{Direction, LinkConfig, Loss, VaryingRate, WifiConfig};
 use rdt_transport::SenderConfig;
 
 use crate::cell::Physics;
+use crate::engine::payload_size;
 use crate::flow::{DEFAULT_PACKET, Flow, FlowKind, UDP_HEADERS};
 
 /// Bytes of IPv4 and TCP headers with timestamps.
@@ -196,7 +197,7 @@ fn fixed_window(flow: &Flow) -> Option<f64> {
 fn native_payload(packet: u32) -> Option<u32> {
     let packet_size = usize::try_from(packet.checked_sub(UDP_HEADERS)?).ok()?;
     let config = SenderConfig { packet_size, ..SenderConfig::native(0) };
-    u32::try_from(config.payload_size()).ok().filter(|bytes| *bytes > 0)
+    u32::try_from(payload_size(&config)).ok().filter(|bytes| *bytes > 0)
 }
 
 /// Returns the bytes that a link adds to a packet. Engines send IP packets, so of the headers that
@@ -256,7 +257,7 @@ pub(super) mod tests {
     fn headers_and_loss_come_from_the_path() {
         let path = "rtt = '10ms'\nrate = '8mbit'\nloss = '2.5%/0'\nheaders = 28\nframing = 38";
         let it = conditions(path, |_| ());
-        assert_eq!((it.payload, it.on_link), (1444.0, 1538.0));
+        assert_eq!((it.payload, it.on_link), (1432.0, 1538.0));
         assert!((it.loss - 0.025).abs() < 1e-12 && (it.idle_rtt_s() - 0.011_538).abs() < 1e-9, "{it:?}");
         let reversed = conditions(path, |flow| flow.reverse = true);
         assert!(reversed.loss < 1e-12, "{reversed:?}");
