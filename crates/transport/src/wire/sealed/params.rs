@@ -18,8 +18,8 @@ pub(super) const LIST_MAX_WITHOUT_LINK: usize = LIST + list::ENTRY + 1;
 /// Length of the longest list, bytes.
 pub(super) const LIST_MAX: usize = LIST_MAX_WITHOUT_LINK + list::ENTRY + list::LINK_VALUE;
 
-/// Largest number of an AEAD.
-pub(super) const AEAD_MAX: u8 = 3;
+/// Largest number of an AEAD that encrypts.
+const AEAD_MAX: u8 = 3;
 
 /// Transport parameters of one side. A missing parameter has its default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl Params {
         } else if self.wanted_ack_every == 0 {
             Err("an ACK must be given after at least 1 packet")
         } else if self.aead > AEAD_MAX {
-            Err("AEADs have the numbers 1 to 3")
+            Err("AEADs that encrypt have the numbers 1 to 3")
         } else {
             self.basic.validate()
         }

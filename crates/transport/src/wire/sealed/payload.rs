@@ -1,13 +1,13 @@
 //! Payloads of the Noise messages of the handshake.
 
-use rdt_crypto::{RESUMPTION_COOKIE_BYTES, ResetToken, ResumptionCookie};
+use rdt_crypto::{Aead, RESUMPTION_COOKIE_BYTES, ResetToken, ResumptionCookie};
 
 use super::super::WireError;
 use super::super::native::Versions;
 use super::super::native::header::{put, u16_at, u64_at};
 use super::super::native::params::{ENTRY, List, NAME};
 use super::VERSION;
-use super::params::{AEAD_MAX, LIST_MAX, LIST_MAX_WITHOUT_LINK, Params};
+use super::params::{LIST_MAX, LIST_MAX_WITHOUT_LINK, Params};
 use crate::StreamName;
 
 /// Length of a [`Hello`] without its parameters, bytes.
@@ -49,7 +49,7 @@ pub(crate) enum Reply {
 /// Fields of a message 2 that accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Welcome {
-    /// Number of the AEAD of both directions, 1 to 3.
+    /// Number of the AEAD of both directions, 1 to 4.
     pub(crate) aead: u8,
     /// Versions that the responder speaks; always includes version 2.
     pub(crate) versions: Versions,
@@ -151,7 +151,7 @@ impl Welcome {
         };
         let aead = head[1];
         let versions = Versions::from_bits(u16_at(head, 2)).filter(|versions| versions.contains(VERSION));
-        if !(1..=AEAD_MAX).contains(&aead) {
+        if Aead::from_number(aead).is_none() {
             return Err(WireError::Params);
         }
         let reset_token = head[12..].first_chunk().ok_or(WireError::Truncated)?;

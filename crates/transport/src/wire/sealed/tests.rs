@@ -251,8 +251,14 @@ fn sealed_vectors_decode_and_encode() {
 
 #[test]
 fn sealed_vectors_open_to_their_plaintext() {
-    let key = PacketKey::new(Aead::Aes128Gcm, &bytes::<16>(0), bytes(0x10));
-    for (name, plain) in [("SEALED", "DATA"), ("SEALED+", "PATH")] {
+    let sealing = PacketKey::new(Aead::Aes128Gcm, &bytes::<16>(0), bytes(0x10));
+    let checking = PacketKey::new(Aead::None, &[], bytes(0x10));
+    for (name, plain, key) in [
+        ("SEALED", "DATA", &sealing),
+        ("SEALED+", "PATH", &sealing),
+        ("CHECKED", "DATA", &checking),
+        ("CHECKED+", "PATH", &checking),
+    ] {
         let (mut packet, mut plain) = (vector(name), vector(plain));
         let header = peek(&plain).unwrap();
         let number = u64::from(header.number);
@@ -385,7 +391,7 @@ fn values_out_of_range_are_refused() {
     assert!(!accepts(&|p| p.wanted_ack_delay_us = 1_000_001));
     assert!(!accepts(&|p| p.wanted_ack_every = 0) && !accepts(&|p| p.basic.ack_every = 0));
     assert!(accepts(&|p| p.aead = 3) && !accepts(&|p| p.aead = 4));
-    for aead in [0, 4] {
+    for aead in [0, 5] {
         let mut payload = vector("WELCOME");
         payload[1] = aead;
         assert_eq!(Reply::decode(&payload), Err(WireError::Params), "AEAD {aead}");
