@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rdt_driver::{
-    Application, Connected, Flow as Next, Remote, SocketError, UdpIo, UdpOptions, Waiter, run, send_memory,
-    truesize,
+    Application, Connected, Flow as Next, Remote, SocketError, UdpIo, UdpOptions, Waiter, clock, run,
+    send_memory, truesize,
 };
-use rdt_server::{SenderId, Server, ServerConfig};
+use rdt_server::{SenderId, Server};
 use rdt_transport::congestion::Cause;
 use rdt_transport::{
     Closed, Connection, ConnectionEvent, ConnectionId, ConnectionSet, ConnectionSetConfig, Endpoint as _,
