@@ -149,6 +149,15 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         }
     }
 
+    /// Returns the number of bytes in order that arrived from `sender`: of a connection until its
+    /// end, of an address since its first transfer. 0 for an unknown sender.
+    pub fn received_bytes(&self, sender: impl Into<SenderId<P>>) -> u64 {
+        match sender.into() {
+            SenderId::Address(address) => self.listener.received_bytes(address),
+            sender @ SenderId::Connection(_) => self.connection(sender).map_or(0, Connection::received_bytes),
+        }
+    }
+
     /// Consumes the first `n` bytes of [`Server::data`].
     pub fn consume(&mut self, now: Instant, sender: impl Into<SenderId<P>>, n: usize) {
         match sender.into() {

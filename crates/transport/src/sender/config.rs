@@ -250,8 +250,7 @@ impl SenderConfig {
             loss_window: self.loss_window(),
             paced: self.pacing,
             rtt,
-            // The connection ID is random.
-            seed: self.wire.connection_id().unwrap_or(0),
+            seed: self.skip_seed.or(self.wire.connection_id()).unwrap_or(0),
         };
         match &self.controller_factory {
             Some(factory) => factory.build(start),

@@ -60,11 +60,11 @@ impl Wire {
         }
     }
 
-    /// Returns the length of a data packet's header, bytes.
+    /// Returns the length of a data packet's header and tag, bytes.
     pub(crate) fn data_header(self) -> usize {
         match self {
             Self::Classic => classic::DATA_HEADER,
-            Self::Native { .. } => native::DATA_HEADER,
+            Self::Native { .. } => sealed::DATA_HEADER + sealed::TAG,
         }
     }
 }
