@@ -34,8 +34,8 @@ use crate::record::Series;
 pub(crate) use flow_metrics::NOT_STATIONARY;
 #[cfg(target_os = "linux")]
 pub use programs::use_program;
+pub(crate) use words::IPV6;
 pub use words::is_random;
-pub(crate) use words::{IPV6, payload_size};
 #[cfg(target_os = "linux")]
 pub(crate) use words::{Initiating, Responding};
 

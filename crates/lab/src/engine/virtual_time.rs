@@ -124,6 +124,7 @@ fn place<'a>(
         if let Some(policy) = read_policy(flow) {
             simulation.set_read_policy(to, policy);
         }
+        simulation.set_cipher(flow.cipher);
         let from = simulation.add_application(config, to, application(flow, start));
         let from = from.map_err(|error| EngineError::Word(format!("flow {}: {error}", flow.name)))?;
         (from, to, true)
@@ -159,7 +160,7 @@ fn observe(
         Box::new(limits.clone()),
         Box::new(window.clone()),
     ];
-    simulation.sender_mut(sender).sender.observe(Box::new(all));
+    simulation.sender_mut(sender).observe(Box::new(all));
     Observers { samples, marks, limits, window }
 }
 

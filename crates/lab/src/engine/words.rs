@@ -12,7 +12,7 @@ use rdt_sim::{Application, Arrivals, ReadPolicy, Source};
 use rdt_transport::congestion::Algorithm;
 use rdt_transport::{
     AckConfig, ConnectionConfig, InitiatorConfig, LossDetection, LossWindow, ReceiverConfig, ResponderConfig,
-    RtoPolicy, SenderConfig, WindowConfig, Wire,
+    RtoPolicy, SenderConfig, WindowConfig,
 };
 
 use super::EngineError;
@@ -183,7 +183,7 @@ pub(super) fn server(flow: &Flow, sender: &SenderConfig) -> ServerConfig {
         faithful: true,
         ..ReceiverConfig::reference()
     };
-    receiver.stream_window.mss = payload_size(sender) as u64;
+    receiver.stream_window.mss = sender.payload_size() as u64;
     if let Some(bytes) = flow.window {
         receiver.stream_window = WindowConfig::fixed(bytes, receiver.stream_window.mss);
     }
@@ -234,14 +234,6 @@ pub(super) fn connection(flow: &Flow, sender: SenderConfig) -> ConnectionConfig 
         aead: Some(flow.cipher),
         dangerously_unencrypted: !flow.cipher.is_encrypted(),
         ..ConnectionConfig::default()
-    }
-}
-
-/// Returns the payload of a full packet of a sender, bytes.
-pub(crate) fn payload_size(sender: &SenderConfig) -> usize {
-    match sender.wire {
-        Wire::Classic => sender.payload_size(),
-        _ => ConnectionConfig { sender: sender.clone(), ..ConnectionConfig::default() }.payload_size(),
     }
 }
 

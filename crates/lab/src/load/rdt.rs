@@ -104,7 +104,7 @@ impl Receiving<'_> {
     /// if data is left.
     fn read(&mut self, now: Instant, server: &mut Server<Remote>, peer: SenderId<Remote>) -> Option<Instant> {
         if !self.keeps {
-            let received = server.connection(peer).map_or(0, |it| it.stats().receiver.bytes);
+            let received = server.received_bytes(peer);
             self.count(received.saturating_sub(self.bytes));
             return None;
         }

@@ -6,7 +6,6 @@ use rdt_emulator::{Direction, LinkConfig, Loss, VaryingRate, WifiConfig};
 use rdt_transport::SenderConfig;
 
 use crate::cell::Physics;
-use crate::engine::payload_size;
 use crate::flow::{DEFAULT_PACKET, Flow, FlowKind, UDP_HEADERS};
 
 /// Bytes of IPv4 and TCP headers with timestamps.
@@ -197,7 +196,7 @@ fn fixed_window(flow: &Flow) -> Option<f64> {
 fn native_payload(packet: u32) -> Option<u32> {
     let packet_size = usize::try_from(packet.checked_sub(UDP_HEADERS)?).ok()?;
     let config = SenderConfig { packet_size, ..SenderConfig::native(0) };
-    u32::try_from(payload_size(&config)).ok().filter(|bytes| *bytes > 0)
+    u32::try_from(config.payload_size()).ok().filter(|bytes| *bytes > 0)
 }
 
 /// Returns the bytes that a link adds to a packet. Engines send IP packets, so of the headers that
