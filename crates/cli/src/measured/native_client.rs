@@ -46,8 +46,8 @@ impl Keys {
                 (CloseReason::Refused, Verdict::Busy.sentence().to_owned())
             }
             Closed::Peer { reason, .. } => (*reason, closed.to_string()),
-            Closed::Refused(RefuseReason::Unencrypted) => {
-                (CloseReason::Refused, format!("{closed}: leave out --insecure"))
+            Closed::Refused(reason @ RefuseReason::Unencrypted) => {
+                (CloseReason::from_code(reason.code()), format!("{closed}: leave out --insecure"))
             }
             _ => return None,
         };
