@@ -105,6 +105,13 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         &self.listener
     }
 
+    /// Returns the number of packets by which senders without encryption were refused.
+    pub fn unencrypted(&self) -> u64 {
+        // Cheap: a listener that takes no sender has no peers to sum over.
+        let listener = if self.config.unauthenticated { 0 } else { self.listener.stats().unencrypted };
+        listener + self.encrypted.as_ref().map_or(0, |encrypted| encrypted.set.stats().unencrypted)
+    }
+
     /// Returns the encrypted connection of a sender; `None` after its end.
     pub fn connection(&self, sender: impl Into<SenderId<P>>) -> Option<&Connection> {
         match sender.into() {
