@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use super::flight_limit::BufferShare;
 use super::{CLASSIC_SILENCE_LIMIT, Receiver, ReceiverConfig, ReceiverEvent, State, Stream};
 use crate::StreamName;
-use crate::wire::native::{DATA_HEADER, MAX_SACK_BLOCKS, Params, SMALLEST_PATH, most_blocks};
+use crate::wire::native::{MAX_SACK_BLOCKS, Params, SMALLEST_PATH, most_blocks};
+use crate::wire::sealed::{DATA_HEADER, TAG};
 use crate::wire::{Answer, Open, Wire};
 
 /// Window and parameters that a side of a connection offers before its receiver exists (version 2).
@@ -70,7 +71,7 @@ impl Receiver {
     pub(super) fn params(&self) -> Params {
         // A packet larger than the largest window would leave only as a probe of that window.
         let window = usize::try_from(self.config.stream_window.max).unwrap_or(usize::MAX);
-        let max_datagram = self.config.max_datagram.min(window.saturating_add(DATA_HEADER));
+        let max_datagram = self.config.max_datagram.min(window.saturating_add(DATA_HEADER + TAG));
         Params {
             max_datagram: Params::clamp_datagram(max_datagram),
             ack_delay_max_us: u32::try_from(self.acks.max_delay.as_micros()).unwrap_or(u32::MAX),
