@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use rdt::sim::payload;
 use rdt::sim::NodeId;
+use rdt::sim::payload;
 use rdt::transport::congestion::Cause;
 use rdt::transport::drive::Budget;
 use rdt::transport::{Observer, Timer, Trace};
