@@ -10,7 +10,7 @@ use super::network::Datagram;
 use super::*;
 use crate::connection::RefuseReason;
 use crate::wire::native::{VERSIONS_LEN, Versions, encode_versions};
-use crate::wire::sealed::{LONG_SYN, peek};
+use crate::wire::native::{LONG_SYN, peek};
 
 /// Names of the packet types, with a short SYN (no cookie) and a long one apart.
 const TYPES: [&str; 14] = [

@@ -8,7 +8,7 @@ use super::network::Datagram;
 use super::*;
 use crate::connection::RefuseReason;
 use crate::wire::native::{self, CloseReason, VERSIONS_LEN, Versions, encode_versions};
-use crate::wire::sealed::{REFUSE_LEN, encode_refuse};
+use crate::wire::native::{REFUSE_LEN, encode_refuse};
 
 /// Packet that a third party sends to the initiator.
 #[derive(Debug, Clone, Copy)]
