@@ -5,7 +5,7 @@
 //!
 //! | value | derived as |
 //! |---|---|
-//! | key n | H(secret n, "rdt2 key"), the first 16 or 32 bytes |
+//! | key n | H(secret n, "rdt2 key"), the first 16 or 32 bytes; no byte without encryption |
 //! | vector n | H(secret n, "rdt2 iv"), the first 12 bytes |
 //! | secret n + 1 | H(secret n, "rdt2 next") |
 
@@ -96,7 +96,7 @@ mod tests {
         );
     }
 
-    /// Computed with Python's `hmac`, and the packets with its `cryptography` package.
+    /// Computed with Python's `hmac` and `zlib`, and the packets with its `cryptography` package.
     #[test]
     fn schedule_meets_its_vector() {
         let secret = TrafficSecret::new(std::array::from_fn(|i| u8::try_from(i).unwrap()));
@@ -108,6 +108,7 @@ mod tests {
             "cf7e3320e5a426c68980645fcf0e59ac3c3f6d736f250156d077419ec43ea481",
             "1222cbbcbef8c46aa6a4d8bd494aefb2e023506ff92ac1bab2154bdd9530a2c2",
             "adf8d66ce35aac3ab5b2a7a9896efa2b1ff035acc8a257db93270c097b1109df",
+            "74657874206f6620313620627974657335ce92e6000000000000000000000000",
         ]) {
             let mut packet = [*b"header, 16 bytes", *b"text of 16 bytes", [0; 16]].concat();
             secret.packet_key(aead).seal(Space::Control, 258, &mut packet);

@@ -53,11 +53,12 @@ pub(super) enum Key {
 }
 
 impl Key {
-    pub(super) fn new(library: Library, aead: Aead, key: &[u8]) -> Self {
+    /// Creates a key; `None` for [`Aead::None`].
+    pub(super) fn new(library: Library, aead: Aead, key: &[u8]) -> Option<Self> {
         match library {
             #[cfg(target_os = "linux")]
-            Library::AwsLc => Self::AwsLc(aws_lc::Key::new(aead, key)),
-            Library::Ring => Self::Ring(ring::Key::new(aead, key)),
+            Library::AwsLc => aws_lc::Key::new(aead, key).map(Self::AwsLc),
+            Library::Ring => ring::Key::new(aead, key).map(Self::Ring),
         }
     }
 
@@ -98,14 +99,15 @@ macro_rules! key_of {
             pub(in super::super) struct Key(LessSafeKey);
 
             impl Key {
-                pub(super) fn new(aead: Aead, key: &[u8]) -> Self {
+                pub(super) fn new(aead: Aead, key: &[u8]) -> Option<Self> {
                     let algorithm = match aead {
                         Aead::Aes128Gcm => &AES_128_GCM,
                         Aead::Aes256Gcm => &AES_256_GCM,
                         Aead::ChaCha20Poly1305 => &CHACHA20_POLY1305,
+                        Aead::None => return None,
                     };
                     let key = UnboundKey::new(algorithm, key).expect("the key has the algorithm's length");
-                    Self(LessSafeKey::new(key))
+                    Some(Self(LessSafeKey::new(key)))
                 }
 
                 #[inline]

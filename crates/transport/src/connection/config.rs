@@ -35,8 +35,17 @@ pub struct ConnectionConfig {
     /// True if only the initiator sends a stream.
     pub one_way: bool,
     /// Preferred AEAD; `None`: AES-128-GCM if both sides have instructions for it, else
-    /// ChaCha20-Poly1305.
+    /// ChaCha20-Poly1305. [`Aead::None`] counts as no preference.
     pub aead: Option<Aead>,
+    /// **Dangerous: true gives all protection of data up.** Every host on the path reads what is
+    /// sent, and can change it or put in its own without being noticed; a checksum finds accidents
+    /// alone. Only the handshake is protected: keys, secrets and the names in it. For teaching,
+    /// simulations and measurements.
+    ///
+    /// An initiator with true offers [`Aead::None`] alone, so no responder without it accepts. A
+    /// responder with true also accepts such initiators; all others it serves encrypted. False by
+    /// default. [`ConnectionStats::aead`](super::ConnectionStats::aead) says what was agreed.
+    pub dangerously_unencrypted: bool,
 }
 
 impl ConnectionConfig {
@@ -62,6 +71,7 @@ impl Default for ConnectionConfig {
             confirm: Confirm::OnRead,
             one_way: false,
             aead: None,
+            dangerously_unencrypted: false,
         }
     }
 }

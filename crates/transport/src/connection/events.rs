@@ -135,12 +135,15 @@ pub enum RefuseReason {
     /// 12: the responder has another static key than the initiator knows, or a host on the path
     /// changed the SYN.
     WrongKey,
+    /// 13: the initiator offers no encryption, and the responder wants it
+    /// ([`ConnectionConfig::dangerously_unencrypted`](super::ConnectionConfig::dangerously_unencrypted)).
+    Unencrypted,
     /// Any other number.
     Other(u16),
 }
 
 impl RefuseReason {
-    const NAMED: [Self; 4] = [Self::Busy, Self::NotAdmitted, Self::Secret, Self::WrongKey];
+    const NAMED: [Self; 5] = [Self::Busy, Self::NotAdmitted, Self::Secret, Self::WrongKey, Self::Unencrypted];
 
     /// Returns the number in a packet.
     pub fn code(self) -> u16 {
@@ -149,6 +152,7 @@ impl RefuseReason {
             Self::NotAdmitted => 10,
             Self::Secret => 11,
             Self::WrongKey => 12,
+            Self::Unencrypted => 13,
             Self::Other(code) => code,
         }
     }
@@ -171,6 +175,7 @@ impl fmt::Display for RefuseReason {
             Self::NotAdmitted => f.write_str("the peer does not admit this key"),
             Self::Secret => f.write_str("the peer wants another shared secret"),
             Self::WrongKey => f.write_str("the peer has another key than expected"),
+            Self::Unencrypted => f.write_str("the peer does not allow connections without encryption"),
             Self::Other(code) => write!(f, "reason {code}"),
         }
     }

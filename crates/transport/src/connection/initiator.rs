@@ -23,6 +23,8 @@ const WRONG_KEY_LIMIT: u32 = 2;
 const MAX_REFUSED_SYNS: u32 = 2;
 /// Bits of the AEADs that a SYN offers.
 const ALL_AEADS: u8 = 0b111;
+/// Bit of a SYN that offers packets without encryption.
+const UNENCRYPTED: u8 = aead_bit(Aead::None);
 /// Bit of a SYN that says that the initiator has instructions for AES.
 const AES_HARDWARE: u8 = 1 << 7;
 
@@ -96,7 +98,7 @@ impl Opening {
         }
         let hello = hello(&config, &offer, &env);
         let first_payload = if pattern == Pattern::Xx { Vec::new() } else { hello.encode() };
-        let syn = clear_syn(pattern, &keys);
+        let syn = clear_syn(pattern, &keys, &config);
         let mut packet = [0; SHORT_SYN];
         encode_syn(env.local_id, &syn, &mut packet);
         let psk = keys.secret.as_ref().map(|secret| secret.psk());
@@ -153,7 +155,7 @@ impl Opening {
             proof: self.proof,
             attempt: self.syns.next(),
             noise: if self.proof == Proof::None { &[] } else { &self.first },
-            ..clear_syn(self.pattern, &self.keys)
+            ..clear_syn(self.pattern, &self.keys, &self.config)
         };
         let Some(slot) = out.slot(syn_len(&syn)) else { return false };
         encode_syn(self.env.local_id, &syn, slot);
@@ -194,8 +196,14 @@ impl Opening {
                 self.refusals += 1;
                 Progress::Pending
             }
-            // A responder refuses a key by message 2 or CLOSE only, which are authentic.
-            Clear::Refuse(code) if *code == RefuseReason::NotAdmitted.code() => Progress::Pending,
+            // A responder refuses a key or an AEAD by message 2 or CLOSE only, which are authentic.
+            Clear::Refuse(code)
+                if [RefuseReason::NotAdmitted, RefuseReason::Unencrypted]
+                    .map(RefuseReason::code)
+                    .contains(code) =>
+            {
+                Progress::Pending
+            }
             // Not authentic. A host that sees the SYN can forge it, and could drop answers, too.
             Clear::Refuse(code) if self.attempts > 0 => {
                 Progress::Failed(Closed::Refused(RefuseReason::from_code(*code)))
@@ -253,7 +261,8 @@ impl Opening {
     }
 
     fn complete(&mut self, now: Instant, attempt: u8, welcome: &Welcome, peer: PublicKey) -> Option<Opened> {
-        let aead = Aead::from_number(welcome.aead)?;
+        let offered = offered_aeads(&self.config);
+        let aead = Aead::from_number(welcome.aead).filter(|aead| offered & aead_bit(*aead) != 0)?;
         let mut noise = self.noise.take()?;
         let auth = if self.pattern == Pattern::Xx {
             noise.write_third(&hello(&self.config, &self.offer, &self.env).encode()).ok()?
@@ -297,26 +306,44 @@ fn hello(config: &ConnectionConfig, offer: &Offer, env: &ConnectionEnv) -> Hello
 }
 
 /// Returns a SYN with the fields that no attempt changes.
-fn clear_syn(pattern: Pattern, keys: &InitiatorConfig) -> Syn<'static> {
+fn clear_syn(pattern: Pattern, keys: &InitiatorConfig, config: &ConnectionConfig) -> Syn<'static> {
     Syn {
         proof: Proof::None,
         attempt: 1,
         pattern: pattern.number(keys.secret.is_some()),
-        aeads: ALL_AEADS | if aes_hardware() { AES_HARDWARE } else { 0 },
+        aeads: offered_aeads(config),
         versions: Versions::OURS,
         secret_id: keys.secret.as_ref().map_or(0, |secret| secret.id().to_wire()),
         noise: &[],
     }
 }
 
+/// Returns the bit of an AEAD in a SYN.
+const fn aead_bit(aead: Aead) -> u8 {
+    1 << (aead as u8 - 1)
+}
+
+/// Returns the AEADs of a SYN with its hint about the processor. Packets without encryption are
+/// offered alone or not at all: an initiator that encrypts never gets them.
+fn offered_aeads(config: &ConnectionConfig) -> u8 {
+    if config.dangerously_unencrypted {
+        UNENCRYPTED
+    } else {
+        ALL_AEADS | if aes_hardware() { AES_HARDWARE } else { 0 }
+    }
+}
+
 /// Returns the AEAD for a connection: the one that either side prefers, if the initiator offers it;
-/// else AES-128-GCM if both sides have instructions for it, else ChaCha20-Poly1305.
-pub(crate) fn choose_aead(offered: u8, initiator: u8, responder: Option<Aead>) -> Option<Aead> {
-    let is_offered = |aead: Aead| offered & 1 << (aead as u8 - 1) != 0;
+/// else AES-128-GCM if both sides have instructions for it, else ChaCha20-Poly1305. No encryption
+/// only if nothing else is offered and the responder allows it. `None` if all offers are refused.
+pub(crate) fn choose_aead(offered: u8, initiator: u8, responder: &ConnectionConfig) -> Option<Aead> {
+    let is_offered = |aead: &Aead| offered & aead_bit(*aead) != 0;
     let fastest =
         if offered & AES_HARDWARE != 0 && aes_hardware() { Aead::Aes128Gcm } else { Aead::ChaCha20Poly1305 };
-    let preferred = [responder, Aead::from_number(initiator), Some(fastest)];
-    preferred.into_iter().flatten().chain(Aead::ALL).find(|aead| is_offered(*aead))
+    let preferred = [responder.aead, Aead::from_number(initiator), Some(fastest)];
+    let mut encrypted = preferred.into_iter().flatten().chain(Aead::ALL).filter(|aead| aead.is_encrypted());
+    let unencrypted = responder.dangerously_unencrypted.then_some(Aead::None);
+    encrypted.find(is_offered).or(unencrypted.filter(is_offered))
 }
 
 /// Returns the transport parameters of a side.
@@ -328,7 +355,7 @@ pub(crate) fn params_of(config: &ConnectionConfig, offer: &Offer) -> Params {
         wanted_ack_delay_us: wanted.wanted_ack_delay_us,
         wanted_ack_every: wanted.wanted_ack_every,
         is_one_way: config.one_way,
-        aead: config.aead.map_or(0, |aead| aead as u8),
+        aead: config.aead.filter(|aead| aead.is_encrypted()).map_or(0, |aead| aead as u8),
         ..offer.params
     }
 }
@@ -340,11 +367,34 @@ mod tests {
     #[test]
     fn aead_is_preferred_one_if_offered() {
         let aes = if aes_hardware() { Aead::Aes128Gcm } else { Aead::ChaCha20Poly1305 };
-        assert_eq!(choose_aead(ALL_AEADS | AES_HARDWARE, 0, None), Some(aes));
-        assert_eq!(choose_aead(ALL_AEADS, 0, None), Some(Aead::ChaCha20Poly1305));
-        assert_eq!(choose_aead(ALL_AEADS, 2, None), Some(Aead::Aes256Gcm));
-        assert_eq!(choose_aead(ALL_AEADS, 2, Some(Aead::Aes128Gcm)), Some(Aead::Aes128Gcm));
-        assert_eq!(choose_aead(0b010, 3, Some(Aead::Aes128Gcm)), Some(Aead::Aes256Gcm));
-        assert_eq!(choose_aead(0, 0, None), None);
+        let choose = |offered, initiator, aead| {
+            choose_aead(offered, initiator, &ConnectionConfig { aead, ..ConnectionConfig::default() })
+        };
+        assert_eq!(choose(ALL_AEADS | AES_HARDWARE, 0, None), Some(aes));
+        assert_eq!(choose(ALL_AEADS, 0, None), Some(Aead::ChaCha20Poly1305));
+        assert_eq!(choose(ALL_AEADS, 2, None), Some(Aead::Aes256Gcm));
+        assert_eq!(choose(ALL_AEADS, 2, Some(Aead::Aes128Gcm)), Some(Aead::Aes128Gcm));
+        assert_eq!(choose(0b010, 3, Some(Aead::Aes128Gcm)), Some(Aead::Aes256Gcm));
+        assert_eq!(choose(0, 0, None), None);
+    }
+
+    #[test]
+    fn no_encryption_needs_both_sides() {
+        for preferred in [None, Some(Aead::None), Some(Aead::Aes256Gcm)] {
+            for initiator in 0..=4 {
+                let careful = ConnectionConfig { aead: preferred, ..ConnectionConfig::default() };
+                let open = ConnectionConfig { dangerously_unencrypted: true, ..careful.clone() };
+                let case = format!("{preferred:?} {initiator}");
+                assert_eq!(choose_aead(UNENCRYPTED, initiator, &careful), None, "{case}");
+                assert_eq!(choose_aead(UNENCRYPTED, initiator, &open), Some(Aead::None), "{case}");
+                for config in [&careful, &open] {
+                    for others in 1..=ALL_AEADS {
+                        let chosen = choose_aead(UNENCRYPTED | others, initiator, config);
+                        assert!(chosen.is_some_and(Aead::is_encrypted), "{case} {others}: {chosen:?}");
+                    }
+                }
+                assert_eq!(choose_aead(0, initiator, &open), None, "{case}");
+            }
+        }
     }
 }

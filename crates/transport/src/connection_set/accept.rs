@@ -147,15 +147,20 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         First { mut noise, hello, secret }: First,
     ) -> Option<Answered> {
         let preferred = hello.as_ref().map_or(0, |hello| hello.params.aead);
-        let aead = choose_aead(syn.syn.aeads, preferred, responder.config.aead)?;
-        if hello.is_some()
-            && let Err(reason) = (responder.admit)(Admittee { peer: noise.peer(), secret })
-        {
-            self.stats.refused += 1;
-            let code = u8::try_from(reason.code()).unwrap_or(u8::MAX).max(1);
-            let second = noise.write_second(&Reply::Refused(code).encode()).ok()?;
-            return Some(Answered { second, stage: Stage::default() });
-        }
+        let aead = choose_aead(syn.syn.aeads, preferred, &responder.config).ok_or(RefuseReason::Unencrypted);
+        let admitted = aead.and_then(|aead| match &hello {
+            Some(_) => (responder.admit)(Admittee { peer: noise.peer(), secret }).map(|()| aead),
+            None => Ok(aead),
+        });
+        let aead = match admitted {
+            Ok(aead) => aead,
+            Err(reason) => {
+                self.stats.refused += 1;
+                let code = u8::try_from(reason.code()).unwrap_or(u8::MAX).max(1);
+                let second = noise.write_second(&Reply::Refused(code).encode()).ok()?;
+                return Some(Answered { second, stage: Stage::default() });
+            }
+        };
         let share = self.budget.share_of_new();
         let welcome = self.welcome(now, responder, own, syn.peer, (aead, share));
         let second = noise.write_second(&Reply::Accepted(welcome).encode()).ok()?;

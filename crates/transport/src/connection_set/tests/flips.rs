@@ -119,12 +119,12 @@ fn run_with_flips(network: &mut Network, types: &[&'static str], is_lost: bool, 
 }
 
 /// A connection with data in both directions.
-fn complete(handshake: (Pattern, bool), is_lost: bool, counts: &mut Counts) {
-    let mut network = client_and_server(21);
+fn complete(handshake: (Pattern, bool), unencrypted: bool, is_lost: bool, counts: &mut Counts) {
+    let mut network = client_and_server_unencrypted(21, [unencrypted; 2]);
     network.hosts[SERVER].reply = Some(REPLY.to_vec());
     let id = network.connect(CLIENT, SERVER, initiator(handshake.0, handshake.1), REQUEST);
     run_with_flips(&mut network, &TYPES, is_lost, counts);
-    let case = format!("{handshake:?}, lost: {is_lost}");
+    let case = format!("{handshake:?}, unencrypted: {unencrypted}, lost: {is_lost}");
     let ours = &network.hosts[CLIENT].streams[&id];
     assert_eq!((&*ours.incoming, &ours.closed), (REPLY, &Some(Closed::Finished)), "{case}");
     let theirs: Vec<_> = network.hosts[SERVER].streams.values().collect();
@@ -188,7 +188,8 @@ fn flipped_bit_of_any_packet_is_dropped() {
     let mut counts = Counts::new();
     for handshake in HANDSHAKES {
         for is_lost in [false, true] {
-            complete(handshake, is_lost, &mut counts);
+            complete(handshake, false, is_lost, &mut counts);
+            complete(handshake, true, is_lost, &mut counts);
             end_abruptly(handshake, false, is_lost, &mut counts);
             end_abruptly(handshake, true, is_lost, &mut counts);
             refused(handshake, is_lost, &mut counts);

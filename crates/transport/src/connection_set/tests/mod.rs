@@ -11,6 +11,7 @@ mod refusals;
 mod replay;
 mod reset;
 mod tampering;
+mod unencrypted;
 mod vectors;
 
 use std::sync::Arc;
@@ -64,6 +65,20 @@ fn initiator(pattern: Pattern, has_secret: bool) -> InitiatorConfig {
         secret: has_secret.then(secret),
         ..InitiatorConfig::default()
     }
+}
+
+/// Configuration of connections that asks for no encryption, or does not.
+fn connections(unencrypted: bool) -> ConnectionConfig {
+    ConnectionConfig { dangerously_unencrypted: unencrypted, ..ConnectionConfig::default() }
+}
+
+/// A client and a listening server, of which each may ask for no encryption.
+fn client_and_server_unencrypted(seed: u64, unencrypted: [bool; 2]) -> Network {
+    let mut network = client_and_server(seed);
+    network.hosts[CLIENT].config = connections(unencrypted[CLIENT]);
+    let config = connections(unencrypted[SERVER]);
+    network.hosts[SERVER].set.listen(ResponderConfig { config, ..responder() });
+    network
 }
 
 /// A client and a listening server.

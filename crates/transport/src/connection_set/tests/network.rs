@@ -59,6 +59,8 @@ pub(super) struct Host {
     pub(super) is_reading: bool,
     /// True to release connections that are over.
     pub(super) releases: bool,
+    /// Of the connections that it opens.
+    pub(super) config: ConnectionConfig,
     seed: [u8; 32],
 }
 
@@ -110,6 +112,7 @@ impl Network {
             reply: None,
             is_reading: true,
             releases: true,
+            config: ConnectionConfig::default(),
             seed,
         });
         self.hosts.len() - 1
@@ -132,10 +135,9 @@ impl Network {
         initiator: InitiatorConfig,
         bytes: &[u8],
     ) -> ConnectionId {
-        let config = ConnectionConfig::default();
         let peer = self.hosts[to].address;
         let host = &mut self.hosts[from];
-        let id = host.set.connect(self.now, peer, initiator, config).unwrap();
+        let id = host.set.connect(self.now, peer, initiator, host.config.clone()).unwrap();
         let stream = Stream { outgoing: bytes.to_vec(), finish: true, ..Stream::default() };
         host.streams.insert(id, stream);
         id

@@ -58,8 +58,8 @@ pub(crate) struct Syn<'a> {
     pub(crate) attempt: u8,
     /// Number of the Noise pattern.
     pub(crate) pattern: u8,
-    /// AEADs that the initiator offers: bits 0, 1 and 2 for AEAD 1, 2 and 3. Bit 7: it has
-    /// instructions for AES.
+    /// AEADs that the initiator offers: bits 0 to 3 for AEAD 1 to 4. Bit 7: it has instructions for
+    /// AES.
     pub(crate) aeads: u8,
     /// Versions that the initiator would use; always includes that of the packet.
     pub(crate) versions: Versions,

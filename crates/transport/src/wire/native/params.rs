@@ -34,8 +34,8 @@ pub(super) const LIST_MAX_WITHOUT_LINK: usize = LIST + ENTRY + 1;
 /// Length of the longest list, bytes.
 pub(super) const LIST_MAX: usize = LIST_MAX_WITHOUT_LINK + ENTRY + LINK_VALUE;
 
-/// Largest number of an AEAD.
-pub(super) const AEAD_MAX: u8 = 3;
+/// Largest number of an AEAD that encrypts.
+const AEAD_MAX: u8 = 3;
 
 /// Transport parameters of one side. A missing parameter has its default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

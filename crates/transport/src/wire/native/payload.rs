@@ -1,11 +1,11 @@
 //! Payloads of the Noise messages of the handshake.
 
-use rdt_crypto::{RESUMPTION_COOKIE_BYTES, ResetToken, ResumptionCookie};
+use rdt_crypto::{Aead, RESUMPTION_COOKIE_BYTES, ResetToken, ResumptionCookie};
 
 use super::super::WireError;
 use super::header::{put, u16_at, u64_at};
-use super::params::{AEAD_MAX, ENTRY, LIST_MAX, LIST_MAX_WITHOUT_LINK, List, NAME, Params, Versions};
 use super::StreamName;
+use super::params::{ENTRY, LIST_MAX, LIST_MAX_WITHOUT_LINK, List, NAME, Params, Versions};
 
 /// Length of a [`Hello`] without its parameters, bytes.
 const HELLO: usize = 26;
@@ -46,7 +46,7 @@ pub(crate) enum Reply {
 /// Fields of a message 2 that accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Welcome {
-    /// Number of the AEAD of both directions, 1 to 3.
+    /// Number of the AEAD of both directions, 1 to 4.
     pub(crate) aead: u8,
     /// Versions that the responder speaks; always includes the version of the packet.
     pub(crate) versions: Versions,
@@ -148,7 +148,7 @@ impl Welcome {
         };
         let aead = head[1];
         let versions = Versions::from_bits(u16_at(head, 2)).filter(|versions| versions.contains_ours());
-        if !(1..=AEAD_MAX).contains(&aead) {
+        if Aead::from_number(aead).is_none() {
             return Err(WireError::Params);
         }
         let reset_token = head[12..].first_chunk().ok_or(WireError::Truncated)?;

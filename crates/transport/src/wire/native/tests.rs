@@ -6,12 +6,10 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use rdt_crypto::{Aead, PacketKey, ResetToken};
 
-use super::header::{HEADER, SEALED_MIN, recognize};
-use super::stream::{FIN_HEADER, MAX_ACK_EVERY, encode_fin_header};
+use super::header::{HEADER, SEALED_MIN};
+use super::stream::{FIN_HEADER, encode_fin_header};
 use super::*;
-use crate::StreamName;
-use crate::wire::native::{self, CloseReason, LinkRequest, SackBlock, Versions, check};
-use crate::wire::{DataHeader, tests};
+use crate::wire::{self, DataHeader, tests};
 
 const CID: u64 = 0x0807_0605_0403_0201;
 const RANDOM: u64 = 0x1817_1615_1413_1211;
@@ -19,7 +17,8 @@ const OFFSET: u64 = 14_440;
 const NOISE: [u8; 8] = [0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7];
 const HEADING: &str = "## N10. Version 2: vectors";
 
-const CLEAR: [&str; 8] = ["SYN", "SYN+", "SYN++", "RETRY", "SYN-ACK", "AUTH", "REFUSE", "RESET"];
+const CLEAR: [&str; 9] =
+    ["SYN", "SYN+", "SYN++", "RETRY", "SYN-ACK", "AUTH", "REFUSE", "VERSIONS", "RESET"];
 const SEALED: [&str; 10] =
     ["DATA", "DATA+", "EMPTY", "ACK", "FIN", "FIN+", "FIN-ACK", "CLOSE", "PATH", "PATH+"];
 
@@ -63,6 +62,9 @@ fn encode_clear(packet: &Clear<'_>) -> Vec<u8> {
         }
         Clear::Auth { noise } => written(auth_len(noise), &|out| encode_auth(CID, noise, out)),
         Clear::Refuse(reason) => written(REFUSE_LEN, &|out| encode_refuse(CID, *reason, out)),
+        Clear::Versions(versions) => {
+            written(VERSIONS_LEN, &|out| encode_versions(CID, *versions, out))
+        }
         Clear::Reset(token) => written(RESET_LEN, &|out| encode_reset(CID, token, out)),
     }
 }
@@ -112,14 +114,26 @@ fn encode_sealed(header: &Header, body: &Body<'_>) -> Vec<u8> {
     out
 }
 
-fn put_ack(ack: &Ack<'_>, out: &mut [u8]) -> usize {
+fn put_ack(ack: &wire::Ack<'_>, out: &mut [u8]) -> usize {
     let (fields, blocks) = fields(ack);
     encode_ack_body(&fields, &blocks, out)
 }
 
 /// Returns the fields and blocks that are encoded to this ACK.
-fn fields(ack: &Ack<'_>) -> (native::Ack, Vec<SackBlock>) {
-    (native::tests::fields(ack), ack.sack.iter().collect())
+fn fields(ack: &wire::Ack<'_>) -> (Ack, Vec<SackBlock>) {
+    let (echo, marks) = (ack.echo.unwrap(), ack.marks.unwrap());
+    let fields = Ack {
+        largest_received: echo.packet_number,
+        echo_delay_us: u32::try_from(echo.delay.as_micros()).unwrap(),
+        ack: ack.ack,
+        window: ack.window,
+        packets: marks.packets,
+        duplicates: ack.duplicates.unwrap(),
+        ce: marks.ce,
+        ect: marks.ect,
+        overflow: ack.overflow,
+    };
+    (fields, ack.sack.iter().collect())
 }
 
 fn changed(name: &str, change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
@@ -132,8 +146,7 @@ fn changed(name: &str, change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
 /// Corrects the check of a packet that is not sealed.
 fn correct(packet: &mut [u8]) {
     if packet.len() >= HEADER && !matches!(packet[1], 4..=9 | 12 | 13) {
-        let check = check::of(packet, 0);
-        packet[4..8].copy_from_slice(&check.to_le_bytes());
+        check::write(packet);
     }
 }
 
@@ -162,7 +175,7 @@ fn full_params() -> Params {
         loss_reverse_ppb: 5_000_000,
         queue_bytes: 19_136,
     };
-    let basic = native::Params {
+    Params {
         max_datagram: 9000,
         ack_delay_max_us: 10_000,
         ack_every: 8,
@@ -170,9 +183,11 @@ fn full_params() -> Params {
         ecn: true,
         link: Some(link),
         overflow: true,
-        ..native::Params::default()
-    };
-    Params { basic, wanted_ack_delay_us: 5000, wanted_ack_every: 4, is_one_way: true, aead: 2 }
+        wanted_ack_delay_us: 5000,
+        wanted_ack_every: 4,
+        is_one_way: true,
+        aead: 2,
+    }
 }
 
 #[test]
@@ -200,6 +215,7 @@ fn clear_vectors_decode_and_encode() {
         Clear::SynAck { attempt: 2, noise: &NOISE },
         Clear::Auth { noise: &NOISE },
         Clear::Refuse(9),
+        Clear::Versions(Versions::from_bits(0b10100).unwrap()),
         Clear::Reset(token()),
     ];
     for (name, packet) in CLEAR.into_iter().zip(expected) {
@@ -217,7 +233,6 @@ fn sealed_vectors_decode_and_encode() {
         seq,
         payload,
         packet_number: Some(packet_number),
-        crc: None,
         ack_now,
         ack_every,
     };
@@ -251,8 +266,14 @@ fn sealed_vectors_decode_and_encode() {
 
 #[test]
 fn sealed_vectors_open_to_their_plaintext() {
-    let key = PacketKey::new(Aead::Aes128Gcm, &bytes::<16>(0), bytes(0x10));
-    for (name, plain) in [("SEALED", "DATA"), ("SEALED+", "PATH")] {
+    let sealing = PacketKey::new(Aead::Aes128Gcm, &bytes::<16>(0), bytes(0x10));
+    let checking = PacketKey::new(Aead::None, &[], bytes(0x10));
+    for (name, plain, key) in [
+        ("SEALED", "DATA", &sealing),
+        ("SEALED+", "PATH", &sealing),
+        ("CHECKED", "DATA", &checking),
+        ("CHECKED+", "PATH", &checking),
+    ] {
         let (mut packet, mut plain) = (vector(name), vector(plain));
         let header = peek(&plain).unwrap();
         let number = u64::from(header.number);
@@ -365,7 +386,7 @@ fn fields_of_a_syn_are_checked() {
     assert_eq!(refused("SYN", |p| p[16] = 32), WireError::Truncated, "a cookie in a short SYN");
     assert_eq!(refused("SYN", |p| p[2] = 1), WireError::Params, "a Noise message without a cookie");
     assert_eq!(refused("SYN", |p| p[17] = 0), WireError::Params, "no attempt");
-    assert_eq!(refused("SYN", |p| p[20] = 0b10), WireError::Params, "without version 2");
+    assert_eq!(refused("SYN", |p| p[20] = 0b10), WireError::Params, "without the version of the packet");
     assert_eq!(refused("SYN", |p| p[22] = 1), WireError::Reserved);
     assert_eq!(refused("SYN+", |p| p[2..4].fill(1)), WireError::Length, "a message beyond the end");
     assert!(Clear::decode(&changed("SYN", |p| p.resize(1472, 0x77))).is_ok(), "padded further");
@@ -379,20 +400,20 @@ fn values_out_of_range_are_refused() {
         Hello::decode(&Hello { window: 0, reset_token: token(), params, name: None }.encode()).is_ok()
     };
     for (good, bad) in [(548, 547), (65_527, 65_528)] {
-        assert!(accepts(&|p| p.basic.max_datagram = good) && !accepts(&|p| p.basic.max_datagram = bad));
+        assert!(accepts(&|p| p.max_datagram = good) && !accepts(&|p| p.max_datagram = bad));
     }
     assert!(accepts(&|p| p.wanted_ack_delay_us = 1_000_000));
     assert!(!accepts(&|p| p.wanted_ack_delay_us = 1_000_001));
-    assert!(!accepts(&|p| p.wanted_ack_every = 0) && !accepts(&|p| p.basic.ack_every = 0));
+    assert!(!accepts(&|p| p.wanted_ack_every = 0) && !accepts(&|p| p.ack_every = 0));
     assert!(accepts(&|p| p.aead = 3) && !accepts(&|p| p.aead = 4));
-    for aead in [0, 4] {
+    for aead in [0, 5] {
         let mut payload = vector("WELCOME");
         payload[1] = aead;
         assert_eq!(Reply::decode(&payload), Err(WireError::Params), "AEAD {aead}");
     }
     let mut payload = vector("WELCOME");
     payload[2] = 0b10;
-    assert_eq!(Reply::decode(&payload), Err(WireError::Params), "without version 2");
+    assert_eq!(Reply::decode(&payload), Err(WireError::Params), "without the version of the packet");
 }
 
 #[test]
@@ -423,7 +444,7 @@ fn prologue_has_what_negotiates() {
 
 #[test]
 fn no_ack_is_longer_than_said() {
-    let most = native::Ack {
+    let most = Ack {
         largest_received: 0x0102_0304,
         echo_delay_us: u32::MAX,
         ack: u64::MAX - 100,
@@ -465,18 +486,43 @@ fn ack_frequency_saturates_in_header() {
 
 #[test]
 fn versions_and_kinds_are_told_apart() {
-    assert!(!recognize(&[]) && !recognize(&[0xD2]) && !recognize(&[0xD1, 1]) && !recognize(&[0xD2, 0xAA]));
+    assert!(!recognize(&[]) && !recognize(&[0xD2]) && !recognize(&[0xC2, 1]) && !recognize(&[0xD2, 0xAA]));
+    assert!(!recognize(&[0x20, 0xAA]) && recognize(&[0xD1, 1]) && recognize(&[0xDF, 0]));
     for kind in 0..=u8::MAX {
         let is_known = matches!(kind, 1..=4 | 6..=9 | 11..=14);
         let packet = changed("DATA", |p| p[1] = kind);
-        assert_eq!(recognize(&packet), is_known, "type {kind}");
+        assert_eq!(connection_id(&packet).is_some(), is_known, "type {kind}");
         assert_eq!(peek(&packet).is_some(), matches!(kind, 4 | 6..=9 | 12), "type {kind}");
-        assert!(native::decode_from_sender(&packet, 0).is_err(), "type {kind}");
+        let versions = changed("DATA", |p| p[..2].copy_from_slice(&[0xD0, kind]));
+        assert_eq!(connection_id(&versions).is_some(), kind == 10, "type {kind}");
+        assert_eq!(peek(&versions), None, "type {kind}");
     }
     assert_eq!(refused("SYN", |p| p[0] = 0xD1), WireError::Version);
-    // Version 1 answers a SYN of version 2 by VERSIONS.
-    assert_eq!(native::other_version(Versions::OURS, &vector("SYN")), Some(CID));
-    assert_eq!(native::other_version(Versions::OURS, &vector("SYN+")), Some(CID));
+    assert_eq!(refused("SYN", |p| p[0] = 0xD3), WireError::Version);
+}
+
+#[test]
+fn versions_answers_only_full_foreign_syn() {
+    for name in ["SYN", "SYN+"] {
+        for version in 0..16 {
+            let foreign = changed(name, |p| p[0] = 0xD0 | version);
+            let expected = (version != 0 && version != VERSION).then_some(CID);
+            assert_eq!(other_version(&foreign), expected, "version {version}");
+            let mut damaged = foreign.clone();
+            damaged[20] ^= 1;
+            assert_eq!(other_version(&damaged), None, "version {version}, its check wrong");
+        }
+    }
+    let short = changed("SYN", |p| {
+        p[0] = 0xD3;
+        p.truncate(SHORT_SYN - 1);
+    });
+    assert_eq!(other_version(&short), None);
+    assert_eq!(other_version(&changed("SYN", |p| p[..2].copy_from_slice(&[0xD3, 4]))), None);
+    assert_eq!((other_version(&[]), other_version(&[0xD3])), (None, None));
+    for bits in [0, 1, 3] {
+        assert_eq!(refused("VERSIONS", |p| p[2] = bits), WireError::Params);
+    }
 }
 
 /// Changes valid packets at random and corrects their check, so that every later rule is reached.
