@@ -62,11 +62,7 @@ impl Default for ConnectionConfig {
     fn default() -> Self {
         Self {
             sender: SenderConfig { no_progress: Duration::MAX, ..SenderConfig::native(0) },
-            receiver: ReceiverConfig {
-                checksum: false,
-                keep_payload: true,
-                ..ReceiverConfig::reference()
-            },
+            receiver: ReceiverConfig { checksum: false, keep_payload: true, ..ReceiverConfig::reference() },
             idle_timeout: Duration::from_secs(30),
             confirm: Confirm::OnRead,
             one_way: false,

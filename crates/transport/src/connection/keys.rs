@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rdt_crypto::{Aead, PacketKey, Received, ReplayWindow, Space, TrafficSecret};
 
-use crate::wire::native::{ControlHeader, Header, PHASES, Probe, NativeCodec};
+use crate::wire::native::{ControlHeader, Header, NativeCodec, PHASES, Probe};
 use crate::wire::unwrap_near;
 
 /// Largest number of packets that one key seals before it is replaced.

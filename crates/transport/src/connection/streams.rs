@@ -15,8 +15,8 @@ use super::keys::{OpeningKeys, SealingKeys};
 use super::proof::KeyProof;
 use super::released::Released;
 use crate::receiver::Receiver;
-use crate::wire::native::{CloseReason, LinkRequest};
 use crate::wire::native::{self, Probe};
+use crate::wire::native::{CloseReason, LinkRequest};
 use crate::{Endpoint, Observer, ReceiverEvent, Sender, SenderEvent, TransferError, TransmitBuf};
 
 pub(super) use receive::Message;

@@ -11,7 +11,6 @@ use rdt_crypto::{Aead, Entropy, Initiator, Keys, Pattern, ResetKey, Responder, S
 use rdt_testing::{epoch, ms};
 
 use super::*;
-use crate::wire::native;
 use crate::wire::native::{self, peek};
 use crate::{Ecn, TransmitBuf, WindowConfig};
 

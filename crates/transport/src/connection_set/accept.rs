@@ -15,8 +15,8 @@ use crate::connection::{Established, RefuseReason, choose_aead, params_of};
 use crate::cookie::Cookie;
 use crate::receiver::{BufferShare, Offer};
 use crate::wire::native::{
-    Hello, Proof, REFUSE_LEN, RETRY_LEN, Reply, SHORT_SYN, Syn, Versions, Welcome, encode_refuse, encode_retry,
-    encode_syn_ack, prologue, syn_ack_len,
+    Hello, Proof, REFUSE_LEN, RETRY_LEN, Reply, SHORT_SYN, Syn, Versions, Welcome, encode_refuse,
+    encode_retry, encode_syn_ack, prologue, syn_ack_len,
 };
 
 /// SYN of an initiator with a valid cookie.

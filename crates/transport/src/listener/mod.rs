@@ -287,7 +287,6 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             self.end_probation(peer);
         }
     }
-
 }
 
 impl<P: Copy + Ord + Debug + Hash> Endpoint for Listener<P> {
@@ -336,7 +335,7 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Listener<P> {
         self.close_idle_peers(now);
         self.set_deadline();
     }
-    
+
     fn poll_transmit(&mut self, _: Instant, out: &mut TransmitBuf) -> Option<P> {
         self.fill_batch(out)
     }

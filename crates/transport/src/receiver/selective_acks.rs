@@ -129,11 +129,6 @@ impl SelectiveAcks {
         self.largest_received
     }
 
-    /// True if [`SelectiveAcks::take`] may return an ACK now.
-    pub(super) fn may_ack(&self, now: Instant) -> bool {
-        self.read || self.acks.is_due(now) || self.is_reopening_due(now)
-    }
-
     /// Returns the time at which the next ACK is due, if none is due yet.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let reopening = self.reopened.map(|reopened| reopened.at);

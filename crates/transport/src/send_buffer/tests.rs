@@ -218,8 +218,8 @@ fn frame_held_by_batch_is_not_written() {
     let data = data(3 * 1464);
     let mut buffer = own(true);
     write(&mut buffer, cut(0), &data[..1464]);
-    let held = buffer.send_in_place(cut(0), 1, 0, |_, _| None).expect("the frame is not shared yet");
-    assert!(buffer.send_in_place(cut(0), 1, 0, |_, _| None).is_none());
+    let held = buffer.send_in_place(cut(0), 1, 0, |_, _| ()).expect("the frame is not shared yet");
+    assert!(buffer.send_in_place(cut(0), 1, 0, |_, _| ()).is_none());
     let before = held.frame.bytes().to_vec();
     write(&mut buffer, cut(1464), &data[1464..]);
     assert_eq!(held.frame.bytes(), before);
@@ -239,7 +239,7 @@ fn memory_follows_what_is_not_released() {
 #[test]
 fn empty_buffer_returns_its_frame() {
     let memory = FramePool::new();
-    let (mut a, mut b) = (SendBuffer::new(OfWrites, memory.clone()), SendBuffer::new(OfWrites, memory));
+    let (mut a, mut b) = (SendBuffer::new(true, memory.clone()), SendBuffer::new(true, memory));
     write(&mut a, cut(0), &vec![1; 44 * 1464 + 10]);
     a.release(44 * 1464 + 9, 0);
     assert_eq!(a.chunks.len(), 1, "one byte is left");
@@ -320,11 +320,11 @@ impl FrameSource for Lendable {
 #[test]
 fn returned_frames_say_when_reusable() {
     let (send, wears) = std::sync::mpsc::channel();
-    let mut buffer = SendBuffer::new(OfWrites, FramePool::of(Box::new(Lendable(send))));
+    let mut buffer = SendBuffer::new(true, FramePool::of(Box::new(Lendable(send))));
     let frame = PACKETS * 1464;
     write(&mut buffer, cut(0), &data(5 * 44 * 1464));
     let leaves = |buffer: &mut SendBuffer, offset, count, resent| {
-        buffer.send_in_place(cut(offset), count, resent, |_, _| None).expect("the frame is not shared");
+        buffer.send_in_place(cut(offset), count, resent, |_, _| ()).expect("the frame is not shared");
     };
     leaves(&mut buffer, 0, 44, 0);
     buffer.release(frame, 0);

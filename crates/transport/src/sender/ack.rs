@@ -62,7 +62,8 @@ impl Sender {
         // The estimator of RFC 6298 weights samples by the data in flight, which is unknown within
         // coalesced ACKs.
         let unweighted = self.config.rto == RtoPolicy::Reference;
-        let plain = self.config.wire == Wire::Classic && stride == REPLY_LEN && self.recovery.coalesces_acks();
+        let plain =
+            self.config.wire == Wire::Classic && stride == REPLY_LEN && self.recovery.coalesces_acks();
         if bytes.is_empty() || !plain || !unweighted {
             return one_by_one(self, now, (), Ecn::NotEct, bytes, stride);
         }

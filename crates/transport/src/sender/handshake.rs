@@ -43,9 +43,6 @@ impl Sender {
 
     pub(super) fn transmit_syn(&mut self, now: Instant, attempt: u32, out: &mut TransmitBuf) -> Option<()> {
         self.codec.encode_syn(out.slot(classic::SYN_LEN)?);
-        if attempt > 1 {
-            self.path.rtt.on_syn_again();
-        }
         let first = *self.first_syn_at.get_or_insert(now);
         let rest = self.config.handshake_give_up.saturating_sub(now.saturating_duration_since(first));
         let rto = self.config.syn_timeout(attempt).min(rest);

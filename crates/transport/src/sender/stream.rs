@@ -90,7 +90,8 @@ mod tests {
 
     #[test]
     fn batches_are_whole_packets() {
-        let link = LinkProperties { rtt_s: 0.0, speed_bps: 1e9, loss_forward: 0.0, loss_reverse: 0.0, buffer: 1 };
+        let link =
+            LinkProperties { rtt_s: 0.0, speed_bps: 1e9, loss_forward: 0.0, loss_reverse: 0.0, buffer: 1 };
         let mut stream = SendStream::new(&Codec::Classic { link }, FramePool::new());
         assert_eq!(stream.batches(1, 1000), 65_000, "the first batch is taken for 64 KiB");
         stream.batch = 10_000;

@@ -3,7 +3,8 @@
 //! read, so no datagram can cause a panic.
 
 use super::{
-    Ack, Answer, FromReceiver, FromSender, LinkProperties, Open, PacketKind, Piece, WireError, unwrap_near, wrap,
+    Ack, Answer, FromReceiver, FromSender, LinkProperties, Open, PacketKind, Piece, WireError, unwrap_near,
+    wrap,
 };
 
 /// Length of a data packet's header, bytes.
@@ -184,7 +185,10 @@ mod tests {
         let mut out = [0; SYN_LEN];
         encode_syn(0, &LINK, &mut out);
         assert_eq!(out.as_slice(), bytes(SYN_VECTOR));
-        assert_eq!(decode_from_sender(&bytes(SYN_VECTOR), 0), Ok(FromSender::Syn(Open { seq: 0, link: LINK })));
+        assert_eq!(
+            decode_from_sender(&bytes(SYN_VECTOR), 0),
+            Ok(FromSender::Syn(Open { seq: 0, link: LINK }))
+        );
     }
 
     #[test]

@@ -13,8 +13,8 @@ mod packet;
 pub use codec::Wire;
 pub(crate) use codec::{Codec, Numbering};
 pub use link::LinkProperties;
-pub(crate) use packet::{Answer, DataHeader};
 pub use packet::{Ack, Echo, FromReceiver, FromSender, Marks, Open, PacketKind, Piece};
+pub(crate) use packet::{Answer, DataHeader};
 
 /// Reason why a datagram is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

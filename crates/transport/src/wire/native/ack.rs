@@ -136,7 +136,7 @@ fn missing(largest_received: u32, packets: u32) -> u32 {
 
 /// Decodes an ACK body at the start of `rest` and removes it. Its packet number is unwrapped around
 /// `near`.
-pub(super) fn take_ack<'a>(rest: &mut &'a [u8], near: u64) -> Result<wire::Ack<'a>, WireError> {
+pub(crate) fn take_ack<'a>(rest: &mut &'a [u8], near: u64) -> Result<wire::Ack<'a>, WireError> {
     let (flags, fields) = rest.split_first_chunk::<FLAGS>().ok_or(WireError::Truncated)?;
     *rest = fields;
     let flags = u16_at(flags, 0);

@@ -156,9 +156,7 @@ impl<'a> Clear<'a> {
             PacketKind::Refuse if !rest.is_empty() => Err(WireError::Length),
             PacketKind::Refuse => Ok(Self::Refuse(info)),
             PacketKind::Versions if !rest.is_empty() => Err(WireError::Length),
-            PacketKind::Versions => {
-                Versions::from_bits(info).map(Self::Versions).ok_or(WireError::Params)
-            }
+            PacketKind::Versions => Versions::from_bits(info).map(Self::Versions).ok_or(WireError::Params),
             _ => Err(WireError::Type),
         }
     }

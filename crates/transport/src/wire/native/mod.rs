@@ -35,6 +35,8 @@ mod varint;
 
 use super::{PacketKind, Piece, WireError};
 
+#[cfg(test)]
+pub(crate) use ack::take_ack;
 pub(crate) use ack::{Ack, FITTING_BLOCKS, ack_body_len, encode_ack_body};
 pub use ack::{SackBlock, SackBlocks};
 pub use close_reason::CloseReason;
@@ -50,7 +52,7 @@ pub(crate) use handshake::{
     encode_refuse, encode_reset, encode_retry, encode_syn, encode_syn_ack, encode_versions, other_version,
     prologue, syn_ack_len, syn_len,
 };
-#[cfg(feature = "fuzzing")]
+#[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use header::HEADER;
 pub use header::recognize;
 pub(crate) use header::{Header, PHASES, TAG, connection_id, peek};

@@ -377,7 +377,8 @@ mod tests {
         let ends: Vec<usize> =
             (0..bytes.len()).filter(|&len| Params::decode(&bytes[..len]).is_ok()).collect();
         assert_eq!(ends, [0, 6, 14, 20, 28, 33, 65, 70, 78, 84, 89], "only between entries");
-        let lens = [(1, 2), (2, 4), (3, 2), (5, 4), (7, 1), (8, 28), (10, 1), (11, 4), (12, 2), (13, 1), (14, 1)];
+        let lens =
+            [(1, 2), (2, 4), (3, 2), (5, 4), (7, 1), (8, 28), (10, 1), (11, 4), (12, 2), (13, 1), (14, 1)];
         for (id, len) in lens {
             for wrong in [len - 1, len + 1] {
                 let value = vec![1; wrong];

@@ -3,8 +3,8 @@
 use rdt_crypto::{Aead, RESUMPTION_COOKIE_BYTES, ResetToken, ResumptionCookie};
 
 use super::super::WireError;
-use super::header::{put, u16_at, u64_at};
 use super::StreamName;
+use super::header::{put, u16_at, u64_at};
 use super::params::{ENTRY, LIST_MAX, LIST_MAX_WITHOUT_LINK, List, NAME, Params, Versions};
 
 /// Length of a [`Hello`] without its parameters, bytes.

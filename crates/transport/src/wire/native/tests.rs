@@ -17,8 +17,7 @@ const OFFSET: u64 = 14_440;
 const NOISE: [u8; 8] = [0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7];
 const HEADING: &str = "## N10. Version 2: vectors";
 
-const CLEAR: [&str; 9] =
-    ["SYN", "SYN+", "SYN++", "RETRY", "SYN-ACK", "AUTH", "REFUSE", "VERSIONS", "RESET"];
+const CLEAR: [&str; 9] = ["SYN", "SYN+", "SYN++", "RETRY", "SYN-ACK", "AUTH", "REFUSE", "VERSIONS", "RESET"];
 const SEALED: [&str; 10] =
     ["DATA", "DATA+", "EMPTY", "ACK", "FIN", "FIN+", "FIN-ACK", "CLOSE", "PATH", "PATH+"];
 
@@ -62,9 +61,7 @@ fn encode_clear(packet: &Clear<'_>) -> Vec<u8> {
         }
         Clear::Auth { noise } => written(auth_len(noise), &|out| encode_auth(CID, noise, out)),
         Clear::Refuse(reason) => written(REFUSE_LEN, &|out| encode_refuse(CID, *reason, out)),
-        Clear::Versions(versions) => {
-            written(VERSIONS_LEN, &|out| encode_versions(CID, *versions, out))
-        }
+        Clear::Versions(versions) => written(VERSIONS_LEN, &|out| encode_versions(CID, *versions, out)),
         Clear::Reset(token) => written(RESET_LEN, &|out| encode_reset(CID, token, out)),
     }
 }
