@@ -14,10 +14,9 @@ use super::{Admittee, ConnectionSet, ResponderConfig};
 use crate::connection::{Established, RefuseReason, choose_aead, params_of};
 use crate::cookie::Cookie;
 use crate::receiver::{BufferShare, Offer};
-use crate::wire::native::Versions;
-use crate::wire::sealed::{
-    Hello, Proof, REFUSE_LEN, RETRY_LEN, Reply, SHORT_SYN, Syn, Welcome, encode_refuse, encode_retry,
-    encode_syn_ack, prologue, syn_ack_len,
+use crate::wire::native::{
+    Hello, Proof, REFUSE_LEN, RETRY_LEN, Reply, SHORT_SYN, Syn, Versions, Welcome, encode_refuse,
+    encode_retry, encode_syn_ack, prologue, syn_ack_len,
 };
 
 /// SYN of an initiator with a valid cookie.
@@ -202,7 +201,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         let offer = Offer::new(now, config.receiver, config.idle_timeout, share);
         Welcome {
             aead: aead as u8,
-            versions: Versions::ONLY_SEALED,
+            versions: Versions::OURS,
             connection_id: own.id,
             reset_token: own.reset_token,
             window: offer.window,

@@ -14,8 +14,7 @@ use crate::connection::{
     Connection, ConnectionEnv, ConnectionEvent, Established, MIN_PROOF_INTERVAL, RefuseReason,
 };
 use crate::receiver::BufferShare;
-use crate::wire::native::CloseReason;
-use crate::wire::sealed::{Close, ControlHeader, Hello, close_len, encode_close, peek};
+use crate::wire::native::{Close, CloseReason, ControlHeader, Hello, close_len, encode_close, peek};
 
 /// Initiator that has proved its keys.
 struct Proven<P> {

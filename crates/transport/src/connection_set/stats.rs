@@ -5,13 +5,15 @@
 pub struct ConnectionSetStats {
     /// Datagrams received.
     pub received: u64,
-    /// Dropped: no packet of version 2, or one that breaks its rules.
+    /// Dropped: no native packet of this version, or one that breaks its rules.
     pub malformed: u64,
     /// Dropped: sealed or AUTH, with a connection ID that this side does not know.
     pub unknown: u64,
     /// Dropped: not sealed by the peer of its connection, received before, or a handshake message
     /// that was changed.
     pub unauthentic: u64,
+    /// SYNs of other versions, answered with the list of this side's.
+    pub other_versions: u64,
     /// SYNs received.
     pub syns: u64,
     /// SYNs answered with a cookie.
@@ -58,6 +60,7 @@ impl ConnectionSetStats {
         self.malformed += other.malformed;
         self.unknown += other.unknown;
         self.unauthentic += other.unauthentic;
+        self.other_versions += other.other_versions;
         self.syns += other.syns;
         self.retries += other.retries;
         self.resumed += other.resumed;
