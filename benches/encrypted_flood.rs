@@ -18,10 +18,10 @@ use std::time::{Duration, Instant};
 use rdt::blocking::{Endpoint, Stream};
 use rdt::{Connect, EndpointConfig, Listen, generate_key};
 use rdt_crypto::{Entropy, StaticKey};
-use rdt_driver::clock;
 use rdt_transport::{
     ConnectionConfig, ConnectionSet, ConnectionSetConfig, Endpoint as _, InitiatorConfig, TransmitBuf,
 };
+use rdt_udp::clock;
 
 /// Rates of the floods, SYNs per second.
 const RATES: [u32; 3] = [0, 20_000, 100_000];

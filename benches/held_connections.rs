@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use rdt::tokio::{Endpoint, Listener, Stream};
 use rdt::{Connect, EndpointConfig, Listen, generate_key};
-use rdt_driver::clock;
+use rdt_udp::clock;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;

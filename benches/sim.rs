@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use rdt::driver::clock;
 use rdt::sim::{Outcome, Scenario};
+use rdt::udp::clock;
 
 const ROUNDS: usize = 5;
 

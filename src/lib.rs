@@ -6,16 +6,14 @@
 //! |---|---|
 //! | [`blocking`] | encrypted connections as byte streams, for threads |
 //! | `tokio` (feature `tokio`) | the same for tokio: `AsyncRead` and `AsyncWrite` |
-//! | [`endpoint`] | guide to these two, their configuration and errors |
+//! | [`endpoint`] | guide to these two, their configuration and errors; the event loop of a thread |
 //! | [`transport`] | the protocol as pure state machines |
 //! | [`emulator`] | a network link as a state machine |
 //! | [`server`] | many receivers behind one socket, each at the end of its own emulated path |
-//! | [`driver`] | the state machines over real UDP sockets |
 //! | [`udp`] | batched UDP sockets, for any protocol |
 //! | [`datagram`] | batches of datagrams between state machines and sockets |
 //! | [`sim`] | transfers in virtual time |
 //! | [`crypto`] | keys, handshakes and packet protection of encrypted connections |
-//! | [`payload`] | the generated payload of tests and of the classic programs |
 //!
 //! A transfer over a lossy link in virtual time:
 //!
@@ -34,7 +32,6 @@
 pub use rdt_endpoint::tokio;
 pub use rdt_endpoint::{Connect, EndpointConfig, Listen, Network, blocking, generate_key};
 pub use {
-    rdt_crypto as crypto, rdt_datagram as datagram, rdt_driver as driver, rdt_emulator as emulator,
-    rdt_endpoint as endpoint, rdt_payload as payload, rdt_server as server, rdt_sim as sim,
-    rdt_transport as transport, rdt_udp as udp,
+    rdt_crypto as crypto, rdt_datagram as datagram, rdt_emulator as emulator, rdt_endpoint as endpoint,
+    rdt_server as server, rdt_sim as sim, rdt_transport as transport, rdt_udp as udp,
 };

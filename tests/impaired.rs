@@ -6,8 +6,8 @@ use rdt::emulator::{
     Bitrate, GilbertElliott, Jitter, Ledger, LinkConfig, Loss, Mtu, Outage, Path, PathConfig, Probability,
     QueueSize, Trace,
 };
-use rdt::payload;
 use rdt::server::{LinkMode, ServerConfig};
+use rdt::sim::payload;
 use rdt::sim::{Outcome, Simulation};
 use rdt::transport::{LinkProperties, ReceiverConfig, SenderConfig};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use rdt::payload;
+use rdt::sim::payload;
 use rdt::sim::{Outcome, Report, Scenario};
 use rdt::transport::{Phase, TransferError};
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use rdt::emulator::{
     Bitrate, Direction, Ledger, Link, LinkConfig, Loss, Path, PathConfig, Probability, QueueLimit,
 };
-use rdt::payload;
 use rdt::server::{LinkMode, ServerConfig};
+use rdt::sim::payload;
 use rdt::sim::{NodeId, Outcome, Simulation, WireId};
 use rdt::transport::{LinkProperties, ReceiverConfig, SenderConfig};
 

@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use rdt::driver::truesize;
 use rdt::emulator::{Bitrate, Path, PathConfig, QueueLimit};
+use rdt::endpoint::truesize;
 use rdt::server::{LinkMode, ServerConfig};
 use rdt::sim::Simulation;
 use rdt::transport::{LinkProperties, ReceiverConfig, SenderConfig, SenderStats};

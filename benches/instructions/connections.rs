@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rdt::crypto::{Aead, Entropy, StaticKey};
-use rdt::driver::clock;
 use rdt::transport::congestion::Algorithm;
 use rdt::transport::{
     Connection, ConnectionConfig, ConnectionEvent, ConnectionId, ConnectionSet, ConnectionSetConfig,
     Endpoint, InitiatorConfig, ReceiverConfig, ResponderConfig, SenderConfig, TransmitBuf,
 };
+use rdt::udp::clock;
 
 /// Bytes of each stream, and payload bytes of each packet. Packets are small, so that the cost per
 /// packet dominates.
@@ -24,7 +24,7 @@ const OVERHEAD: usize = 40;
 const WINDOW: u32 = 8192;
 /// Time from data to its ACK.
 const TRIP: Duration = Duration::from_micros(50);
-/// Number of batches per turn, as in the driver, and of datagrams per batch: as many of 1472 bytes
+/// Number of batches per turn, as in `rdt_endpoint::thread`, and of datagrams per batch: as many of 1472 bytes
 /// as one system call sends.
 const BATCHES: usize = 4;
 const BATCH: usize = 44;

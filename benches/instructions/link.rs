@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use rdt::driver::clock;
 use rdt::emulator::{Bitrate, Direction, Link, LinkConfig, Loss, Probability};
+use rdt::udp::clock;
 
 const PACKETS: u32 = 100_000;
 /// Bytes of a packet; the content is never read.

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use rdt::driver::clock;
 use rdt::transport::congestion::Algorithm;
 use rdt::transport::{
     AckPolicy, Ecn, Endpoint, LinkProperties, Listener, ListenerConfig, Observer, ReceiverConfig,
     ReceiverEvent, Sender, SenderConfig, SenderEvent, Trace, TransmitBuf,
 };
+use rdt::udp::clock;
 
 /// Bytes of the transfer, and payload bytes of each packet. Packets are small, so that the cost per
 /// packet dominates.
@@ -22,7 +22,7 @@ const PAYLOAD: usize = 100;
 const WINDOW: u32 = 8192;
 /// Time from data to its ACK.
 const TRIP: Duration = Duration::from_micros(50);
-/// Number of batches per turn, as in the driver, and of datagrams per batch: as many of 1472 bytes
+/// Number of batches per turn, as in `rdt_endpoint::thread`, and of datagrams per batch: as many of 1472 bytes
 /// as one system call sends.
 const BATCHES: usize = 4;
 const BATCH: usize = 44;

@@ -1,14 +1,14 @@
 //! Many connections at once to one `rdt-recv --no-link --ack-every batch`: `cargo bench --bench
 //! connections` (`-- --rounds N --seconds N`: 5, 2; `--connections N`: N alone; `--arrangements N`:
-//! the first N of five; `--in-flight N`: 32768 packets).
+//! the first N of four; `--in-flight N`: 32768 packets).
 //!
 //! The windows of all connections have 32768 packets in total, and at most 8192 each, as in the
 //! published runs. With 512 connections a window has 64 packets, about one GRO message.
 //!
-//! Each connection is a sender with its own socket in this process. There are two arrangements: one
-//! thread for all senders (`rdt_driver::Many`, for users of the library), and one thread per
-//! sender, as in `rdt-send`. With the first, the receiver has one of two cores to itself, so the
-//! result is the receiver's capacity. The second includes the scheduling of hundreds of threads.
+//! The connections are in this process. There are two arrangements: one thread and socket per
+//! connection, as in `rdt-send`, and one thread and socket for all connections, as in an endpoint of
+//! the library. With the second, which is native and so encrypted, the receiver has one of two cores
+//! to itself. The first includes the scheduling of hundreds of threads.
 //!
 //! Baseline: one connection with zero-copy sends, as in `rdt-send`, to one receiver thread; it runs
 //! in each round between the others. Many connections copy, which is faster for many senders in one
@@ -26,10 +26,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{Program, Surroundings, argument, median, number, rounds, table, verdict};
-use load::Load;
-use rdt_driver::{Connected, Many, Member, UdpIo, UdpOptions, Waiter, clock, run, send_memory};
+use load::{Load, Loads, Marks};
+use rdt_crypto::Entropy;
+use rdt_endpoint::thread::{run, send_memory};
+use rdt_endpoint::truesize;
 use rdt_transport::congestion::Algorithm;
-use rdt_transport::{FramePool, LinkProperties, Sender, SenderConfig};
+use rdt_transport::{
+    ConnectionConfig, ConnectionSet, ConnectionSetConfig, FramePool, LinkProperties, Sender, SenderConfig,
+};
+use rdt_udp::{Connected, Remote, UdpIo, UdpOptions, Waiter, clock};
 
 /// Sum of all windows, packets.
 const IN_FLIGHT: u64 = 32_768;
@@ -47,25 +52,20 @@ const JAIN: f64 = 0.9;
 /// Arrangement of senders and receiver.
 #[derive(Debug, Clone, Copy)]
 struct Arrangement {
-    senders: Threads,
+    /// True for native connections of one socket, false for classic senders with a thread each.
+    native: bool,
     /// Number of the receiver's threads.
     threads: usize,
-    native: bool,
     /// True for zero-copy sends.
     zero_copy: bool,
 }
 
-const COPIED: Arrangement =
-    Arrangement { senders: Threads::One, threads: 1, native: false, zero_copy: false };
-const ARRANGEMENTS: [Arrangement; 5] = [
-    COPIED,
-    Arrangement { threads: 2, ..COPIED },
-    Arrangement { senders: Threads::Each, ..COPIED },
-    Arrangement { senders: Threads::Each, threads: 2, ..COPIED },
-    Arrangement { native: true, ..COPIED },
-];
+const CLASSIC: Arrangement = Arrangement { native: false, threads: 1, zero_copy: false };
+const NATIVE: Arrangement = Arrangement { native: true, ..CLASSIC };
+const ARRANGEMENTS: [Arrangement; 4] =
+    [CLASSIC, Arrangement { threads: 2, ..CLASSIC }, NATIVE, Arrangement { threads: 2, ..NATIVE }];
 /// Baseline with one connection.
-const ONE: Arrangement = Arrangement { senders: Threads::Each, zero_copy: true, ..COPIED };
+const ONE: Arrangement = Arrangement { zero_copy: true, ..CLASSIC };
 
 fn main() {
     let surroundings = Surroundings::now();
@@ -91,7 +91,7 @@ fn main() {
         0 => CONNECTIONS.to_vec(),
         asked => vec![asked],
     };
-    let arrangements = ARRANGEMENTS.iter().take(count("--arrangements", 5));
+    let arrangements = ARRANGEMENTS.iter().take(count("--arrangements", 4));
     let many = arrangements.flat_map(|arrangement| counts.iter().map(|&count| (*arrangement, count)));
     let mut rows: Vec<_> = [(ONE, 1)].into_iter().chain(many).map(|row| (row, Vec::new())).collect();
     for _ in 0..rounds {
@@ -123,13 +123,6 @@ fn count(name: &str, default: u64) -> usize {
     usize::try_from(argument(name, default)).expect("a small number")
 }
 
-/// Number of sender threads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Threads {
-    One,
-    Each,
-}
-
 struct Row {
     gbps: f64,
     jain: f64,
@@ -149,8 +142,8 @@ fn window(connections: usize) -> usize {
 
 impl Arrangement {
     fn cells(self, connections: usize) -> String {
-        let senders = if self.senders == Threads::One { "one thread" } else { "a thread each" };
-        let format = if self.native { "native" } else { "classic" };
+        let (senders, format) =
+            if self.native { ("one thread", "native") } else { ("a thread each", "classic") };
         let batches = if self.zero_copy { "zero-copy" } else { "copied" };
         let (threads, window) = (self.threads, window(connections));
         format!("{senders} | {format} | {batches} | {threads} | {connections} | {window}")
@@ -164,14 +157,14 @@ impl Arrangement {
         let address = address.parse().expect("the receiver tells its address");
         let begin = clock::now() + SETTLE + SETTLE_EACH * u32::try_from(connections).expect("a few hundred");
         let plan = Plan { arrangement: self, address, window: window(connections), begin, end: begin + time };
-        let done = match self.senders {
-            Threads::One => in_turn(&plan, connections),
-            Threads::Each => thread::scope(|scope| {
+        let done = if self.native {
+            in_turn(&plan, connections)
+        } else {
+            thread::scope(|scope| {
                 let plan = &plan;
-                let threads: Vec<_> =
-                    (0..connections).map(|number| scope.spawn(move || alone(plan, number))).collect();
+                let threads: Vec<_> = (0..connections).map(|_| scope.spawn(move || alone(plan))).collect();
                 threads.into_iter().map(|t| t.join().expect("a connection succeeds")).collect()
-            }),
+            })
         };
         let received = end();
         let rates: Vec<f64> = done.iter().map(|done| done.bps).collect();
@@ -208,29 +201,17 @@ struct Done {
     retransmitted: f64,
 }
 
-/// A sender, its socket and its application.
-type Connection = Member<Sender, Connected, Load>;
-
-fn connection(plan: &Plan, number: usize, memory: FramePool) -> Connection {
-    let io = UdpIo::bind(([127, 0, 0, 1], 0).into(), UdpOptions::default()).expect("a free port");
-    let mut socket = Connected::new(io, plan.address);
-    let memory = if plan.arrangement.zero_copy { send_memory(&mut socket) } else { memory };
-    let mut endpoint = Sender::with_memory(plan.config(number), memory).expect("the configuration is valid");
-    endpoint.open().expect("a new sender opens");
-    Member { endpoint, socket, application: Load::new([plan.begin, plan.end]) }
+impl Done {
+    #[expect(clippy::cast_precision_loss, reason = "rates are printed to two decimals")]
+    fn new(marks: &Marks, retransmitted: u64) -> Self {
+        let [(begin, before), (end, after)] = marks[..] else { panic!("the transfer ended early") };
+        let bps = (after - before) as f64 * 8.0 / (end - begin).as_secs_f64();
+        Self { bps, retransmitted: retransmitted as f64 }
+    }
 }
 
 impl Plan {
-    fn config(&self, number: usize) -> SenderConfig {
-        let window = u32::try_from(self.window).expect("a window is small");
-        if self.arrangement.native {
-            return SenderConfig {
-                congestion: Algorithm::Fixed(window),
-                window,
-                pacing: false,
-                ..SenderConfig::native(number as u64 + 1)
-            };
-        }
+    fn classic(&self) -> SenderConfig {
         let link = LinkProperties {
             rtt_s: 0.0,
             speed_bps: 1e10,
@@ -238,41 +219,46 @@ impl Plan {
             loss_reverse: 0.0,
             buffer: 1_000_000,
         };
-        SenderConfig::new(window, link)
+        SenderConfig::new(self.packets(), link)
+    }
+
+    fn native(&self) -> ConnectionConfig {
+        let window = self.packets();
+        let congestion = Algorithm::Fixed(window);
+        let sender = SenderConfig { congestion, window, pacing: false, ..SenderConfig::native(1) };
+        ConnectionConfig { sender, one_way: true, ..ConnectionConfig::default() }
+    }
+
+    fn packets(&self) -> u32 {
+        u32::try_from(self.window).expect("a window is small")
     }
 }
 
-/// Runs one connection on this thread.
-fn alone(plan: &Plan, number: usize) -> Done {
-    let mut one = connection(plan, number, FramePool::new());
-    let mut waiter = Waiter::new(one.socket.io().socket(), Duration::ZERO).expect("a poller");
-    run(&mut one.endpoint, &mut one.socket, &mut one.application, &mut waiter).expect("the socket works");
-    done(&one)
-}
-
-/// Runs all connections on this thread.
-fn in_turn(plan: &Plan, connections: usize) -> Vec<Done> {
-    let (memory, mut many) = (FramePool::new(), Many::new().expect("a poller"));
-    for number in 0..connections {
-        many.add(connection(plan, number, memory.clone())).expect("a descriptor more");
-    }
-    let ended = many.run().expect("waiting works");
-    ended
-        .iter()
-        .map(|ended| {
-            ended.result.as_ref().expect("the socket works");
-            done(&ended.member)
-        })
-        .collect()
-}
-
-#[expect(clippy::cast_precision_loss, reason = "rates are printed to two decimals")]
-fn done(connection: &Connection) -> Done {
-    let (stats, load) = (connection.endpoint.stats(), &connection.application);
+/// Runs one classic connection on this thread.
+fn alone(plan: &Plan) -> Done {
+    let io = UdpIo::bind(([127, 0, 0, 1], 0).into(), UdpOptions::default()).expect("a free port");
+    let mut waiter = Waiter::new(io.socket(), Duration::ZERO).expect("a poller");
+    let mut socket = Connected::new(io, plan.address);
+    let memory = if plan.arrangement.zero_copy { send_memory(&mut socket) } else { FramePool::new() };
+    let mut sender = Sender::with_memory(plan.classic(), memory).expect("the configuration is valid");
+    sender.open().expect("a new sender opens");
+    let mut load = Load::new([plan.begin, plan.end]);
+    run(&mut sender, &mut socket, &mut load, &mut waiter).expect("the socket works");
+    let stats = sender.stats();
     assert_eq!(load.crc, Some(stats.crc), "the receiver got what was sent");
-    let [(begin, before), (end, after)] = load.marks[..] else { panic!("the transfer ended early") };
-    Done {
-        bps: (after - before) as f64 * 8.0 / (end - begin).as_secs_f64(),
-        retransmitted: stats.retransmitted as f64,
-    }
+    Done::new(&load.marks, stats.retransmitted)
+}
+
+/// Runs all native connections on this thread.
+fn in_turn(plan: &Plan, connections: usize) -> Vec<Done> {
+    let mut io = UdpIo::bind(([127, 0, 0, 1], 0).into(), UdpOptions::default()).expect("a free port");
+    let socket_buffer = Some(truesize::socket_buffer(io.stats().receive_buffer));
+    let limits = ConnectionSetConfig { socket_buffer, ..ConnectionSetConfig::default() };
+    let mut set = ConnectionSet::new(limits, Entropy::from_seed([1; 32]));
+    let mut waiter = Waiter::new(io.socket(), Duration::ZERO).expect("a poller");
+    // Answers arrive with the local address, and belong to a peer with the same one.
+    let peer = Remote { addr: plan.address, local: Some(plan.address.ip()) };
+    let mut loads = Loads::new(peer, plan.native(), connections, [plan.begin, plan.end]);
+    run(&mut set, &mut io, &mut loads, &mut waiter).expect("the socket works");
+    loads.marks.values().zip(&loads.retransmitted).map(|(marks, again)| Done::new(marks, *again)).collect()
 }

@@ -15,8 +15,8 @@ use std::time::Duration;
 use common::{
     Program, Surroundings, argument, assert_arrived, cpu_per_gb, median, number, rounds, table, verdict,
 };
-use rdt_driver::clock;
 use rdt_transport::{Endpoint as _, Sender, SenderConfig, TransmitBuf};
+use rdt_udp::clock;
 use serde_json::Value;
 
 /// Rates of the floods, SYNs per second.

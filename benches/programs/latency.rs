@@ -15,8 +15,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use common::{Program, Surroundings, argument, median, number, rounds, table, transfer};
-use rdt_driver::{Connected, UdpIo, UdpOptions, Waiter, clock};
 use rdt_transport::drive::DatagramIo;
+use rdt_udp::{Connected, UdpIo, UdpOptions, Waiter, clock};
 use serde_json::{Value, json};
 
 const PACKET: usize = 1472;

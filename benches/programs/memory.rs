@@ -15,7 +15,7 @@ use common::{
     Program, RECV, SEND, Surroundings, argument, assert_arrived, cpu_per_gb, median, number, rounds, table,
     transfer,
 };
-use rdt_payload as payload;
+use rdt_sim::payload;
 use serde_json::Value;
 
 const WINDOW: u64 = 8192;

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::process::{Command, Stdio};
 
-use rdt_payload as payload;
+use rdt_sim::payload;
 use serde_json::Value;
 
 const SEND: &str = env!("CARGO_BIN_EXE_rdt-send");

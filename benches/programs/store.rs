@@ -17,7 +17,7 @@ use std::time::Duration;
 use common::{
     Program, RECV, Surroundings, argument, assert_arrived, cpu_per_gb, median, number, rounds, table,
 };
-use rdt_driver::clock;
+use rdt_udp::clock;
 use serde_json::Value;
 
 /// Directory on a disk of this host, and directory in memory, which may not exist.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use rdt::payload;
+use rdt::sim::payload;
 use rdt::sim::{Interceptor, NodeId};
 use rdt::transport::congestion::Cause;
 use rdt::transport::drive::Budget;

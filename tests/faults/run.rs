@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rdt::emulator::{Ledger, Path};
-use rdt::payload;
+use rdt::sim::payload;
 use rdt::sim::{NodeId, Outcome, Simulation, Transfer, WireId};
 use rdt::transport::wire::native::CloseReason;
 use rdt::transport::{LossDetection, Phase, TransferError};

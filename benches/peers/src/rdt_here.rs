@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use rdt_driver::{
-    Application, Connected, DwordArray, Fill, Flow, Remote, Socket, Source as _, UdpIo, UdpOptions, Waiter,
-    truesize,
-};
+use rdt_endpoint::thread::{Application, Flow, Socket};
+use rdt_endpoint::truesize;
 use rdt_server::{LinkMode, Server, ServerConfig};
+use rdt_sim::payload;
 use rdt_transport::{
     AckPolicy, Endpoint, LinkProperties, ReceiverConfig, ReceiverEvent, Sender, SenderConfig, SenderEvent,
 };
+use rdt_udp::{Connected, Remote, UdpIo, UdpOptions, Waiter};
 
 use crate::meter::{self, Hello, Meter};
 use crate::rdt_tokio;
@@ -58,7 +58,7 @@ where
     match waiting {
         Waiting::Thread => {
             let mut waiter = Waiter::new(socket, Duration::ZERO)?;
-            Ok(rdt_driver::run(endpoint, io, application, &mut waiter)?)
+            Ok(rdt_endpoint::thread::run(endpoint, io, application, &mut waiter)?)
         }
         Waiting::Tokio | Waiting::TokioLooking => {
             let looks = waiting == Waiting::TokioLooking;
@@ -111,29 +111,34 @@ pub(crate) fn receive(bytes: u64, waiting: Waiting) -> Result<()> {
 
 /// Application that sends one transfer.
 struct Making {
-    source: Option<DwordArray>,
+    bytes: u64,
+    written: u64,
+    is_finished: bool,
     crc: Option<u32>,
     failed: bool,
 }
 
 impl Making {
     /// Supplies the sender with data before a turn, as `rdt-send` does.
-    fn fill(&mut self, sender: &mut Sender) -> std::io::Result<()> {
-        while let Some(source) = &mut self.source {
-            let Ok(spare) = sender.spare() else { return Ok(()) };
+    fn fill(&mut self, sender: &mut Sender) {
+        while self.written < self.bytes {
+            let Ok(spare) = sender.spare() else { return };
             if spare.is_empty() {
-                return Ok(());
+                return;
             }
-            match source.read_into(spare)? {
-                Fill::Bytes(n) => sender.advance(n),
-                Fill::Pending => return Ok(()),
-                Fill::End => {
-                    self.source = None;
-                    let _ = sender.finish();
-                }
+            let mut filled = 0;
+            for piece in spare {
+                let rest = usize::try_from(self.bytes - self.written).unwrap_or(usize::MAX);
+                let length = piece.len().min(rest);
+                payload::fill(self.written, &mut piece[..length]);
+                self.written += length as u64;
+                filled += length;
             }
+            sender.advance(filled);
         }
-        Ok(())
+        if !self.is_finished {
+            self.is_finished = sender.finish().is_ok();
+        }
     }
 }
 
@@ -146,7 +151,7 @@ impl Application<Sender> for Making {
                 SenderEvent::Failed { .. } => self.failed = true,
             }
         }
-        self.failed |= self.fill(sender).is_err();
+        self.fill(sender);
         if self.failed || self.crc.is_some() { Flow::Done } else { Flow::Wait(None) }
     }
 }
@@ -172,9 +177,9 @@ pub(crate) fn send(bytes: u64, window: u32, waiting: Waiting) -> Result<()> {
     let io = UdpIo::bind((Ipv4Addr::UNSPECIFIED, 0).into(), options)?;
     let socket = io.socket();
     let mut io = Connected::new(io, address);
-    let mut sender = Sender::with_memory(config, rdt_driver::send_memory(&mut io))?;
+    let mut sender = Sender::with_memory(config, rdt_endpoint::thread::send_memory(&mut io))?;
     sender.open().context("opening")?;
-    let mut making = Making { source: Some(DwordArray::new(bytes)), crc: None, failed: false };
+    let mut making = Making { bytes, written: 0, is_finished: false, crc: None, failed: false };
     run(waiting, &mut sender, &mut io, &mut making, socket)?;
     let Some(theirs) = making.crc.filter(|_| !making.failed) else { bail!("the transfer failed") };
     let ours = sender.stats().crc;

@@ -1,11 +1,11 @@
-//! The event loop of `rdt_driver::run` with tokio's wait, for comparison with a thread of its own.
+//! The event loop of `rdt_endpoint::thread::run` with tokio's wait, for comparison with a thread of its own.
 
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use rdt_driver::{Application, Flow, Refill, Socket};
+use rdt_endpoint::thread::{Application, Flow, Refill, Socket};
 use rdt_transport::Endpoint;
 use rdt_transport::drive::{Budget, turn_with};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -13,10 +13,10 @@ use rustix::time::Timespec;
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
-/// Batches sent between two reads of input, as in `rdt_driver::run`.
+/// Batches sent between two reads of input, as in `rdt_endpoint::thread::run`.
 const BATCHES: usize = 4;
 /// Time of busy polling before a wait, and number of waits without it after one that found nothing,
-/// both as in `rdt_driver::Waiter`.
+/// both as in `rdt_udp::Waiter`.
 const LOOK: Duration = Duration::from_micros(20);
 const SLEEPS: u32 = 16;
 

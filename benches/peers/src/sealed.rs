@@ -8,12 +8,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use rdt_crypto::{Aead, Entropy, StaticKey};
-use rdt_driver::{Application, Flow, Remote, UdpIo, UdpOptions, Waiter, truesize};
+use rdt_endpoint::thread::{Application, Flow};
+use rdt_endpoint::truesize;
 use rdt_transport::congestion::Algorithm;
 use rdt_transport::{
     Closed, Connection, ConnectionConfig, ConnectionEvent, ConnectionId, ConnectionSet, ConnectionSetConfig,
     Endpoint as _, InitiatorConfig, ReceiverConfig, ResponderConfig, SenderConfig,
 };
+use rdt_udp::{Remote, UdpIo, UdpOptions, Waiter};
 
 use crate::meter::{self, Hello, Meter};
 
@@ -145,7 +147,7 @@ pub(crate) fn receive(bytes: u64, load: Load) -> Result<()> {
         closed: 0,
         end: None,
     };
-    rdt_driver::run(&mut set, &mut io, &mut taking, &mut waiter)?;
+    rdt_endpoint::thread::run(&mut set, &mut io, &mut taking, &mut waiter)?;
     taking.meter.print(taking.seconds, None)
 }
 
@@ -249,7 +251,7 @@ pub(crate) fn send(bytes: u64, window: u32, load: Load) -> Result<()> {
         delivered: 0,
         failure: None,
     };
-    rdt_driver::run(&mut set, &mut io, &mut making, &mut waiter)?;
+    rdt_endpoint::thread::run(&mut set, &mut io, &mut making, &mut waiter)?;
     ensure!(making.failure.is_none(), "the transfer failed: {}", making.failure.unwrap_or_default());
     meter::print_sent(None)
 }

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::Instant;
 
-use rdt_driver::clock;
+use rdt_udp::clock;
 use serde_json::Value;
 
 pub(crate) const SEND: &str = env!("CARGO_BIN_EXE_rdt-send");

@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd as _;
 use std::thread;
 use std::time::Duration;
 
-use rdt_driver::clock;
+use rdt_udp::clock;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 

@@ -1,16 +1,25 @@
-//! Load of one connection.
+//! Loads: of one connection of the classic format, and of all native connections of one socket.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Instant;
 
-use rdt_driver::{Application, DwordArray, Fill, Flow, Refill, Source as _};
-use rdt_transport::{Endpoint as _, Sender, SenderEvent};
+use rdt_endpoint::thread::{Application, Flow, Refill};
+use rdt_sim::payload;
+use rdt_transport::{
+    Closed, ConnectionConfig, ConnectionEvent, ConnectionId, ConnectionSet, Endpoint as _, InitiatorConfig,
+    Sender, SenderEvent,
+};
+use rdt_udp::Remote;
+
+/// Time of each record, and the bytes acknowledged by then.
+pub(crate) type Marks = Vec<(Instant, u64)>;
 
 /// Application that sends until the end time, and records the acknowledged bytes at two times.
 pub(crate) struct Load {
-    source: DwordArray,
+    written: u64,
     plan: [Instant; 2],
-    /// Time of each record, and the bytes acknowledged by then.
-    pub(crate) marks: Vec<(Instant, u64)>,
+    pub(crate) marks: Marks,
     /// CRC-32 of the receiver; `None` before the end of the transfer.
     pub(crate) crc: Option<u32>,
 }
@@ -18,7 +27,7 @@ pub(crate) struct Load {
 impl Load {
     /// Creates an application that records at both times, and ends at the second.
     pub(crate) fn new(plan: [Instant; 2]) -> Self {
-        Self { source: DwordArray::new(u64::MAX), plan, marks: Vec::new(), crc: None }
+        Self { written: 0, plan, marks: Vec::new(), crc: None }
     }
 }
 
@@ -48,11 +57,115 @@ impl Application<Sender> for Load {
         while let Ok(spare) = sender.spare_now(batches)
             && !spare.is_empty()
         {
-            let Ok(Fill::Bytes(n)) = self.source.read_into(spare) else {
-                unreachable!("the array is endless")
-            };
-            sender.advance(n);
+            let before = self.written;
+            for piece in spare {
+                payload::fill(self.written, piece);
+                self.written += piece.len() as u64;
+            }
+            sender.advance(usize::try_from(self.written - before).expect("it is in memory"));
         }
         Refill::Done
+    }
+}
+
+/// Handshakes at the same time: more would wait for the receiver's limit on answers.
+const HANDSHAKES: usize = 8;
+
+/// Application of all connections of one socket. They send until the end time.
+pub(crate) struct Loads {
+    peer: Remote,
+    config: ConnectionConfig,
+    connections: usize,
+    connected: usize,
+    delivered: usize,
+    plan: [Instant; 2],
+    source: Vec<u8>,
+    pub(crate) marks: BTreeMap<ConnectionId, Marks>,
+    /// Packets of each connection that were sent again, until the second record.
+    pub(crate) retransmitted: Vec<u64>,
+}
+
+impl Loads {
+    pub(crate) fn new(
+        peer: Remote,
+        config: ConnectionConfig,
+        connections: usize,
+        plan: [Instant; 2],
+    ) -> Self {
+        let mut source = vec![0; 1 << 16];
+        payload::fill(0, &mut source);
+        let marks = BTreeMap::new();
+        Self {
+            peer,
+            config,
+            connections,
+            connected: 0,
+            delivered: 0,
+            plan,
+            source,
+            marks,
+            retransmitted: Vec::new(),
+        }
+    }
+
+    fn connect(&mut self, now: Instant, set: &mut ConnectionSet<Remote>) {
+        while self.marks.len() < self.connections.min(self.connected + HANDSHAKES) {
+            let initiator = InitiatorConfig { trust: Some(Arc::new(|_| true)), ..InitiatorConfig::default() };
+            let id =
+                set.connect(now, self.peer, initiator, self.config.clone()).expect("a valid configuration");
+            self.marks.insert(id, Vec::new());
+        }
+    }
+
+    /// Records the bytes of all connections, and ends the streams at the second time. Returns when
+    /// to record next.
+    fn record(&mut self, now: Instant, set: &mut ConnectionSet<Remote>) -> Option<Instant> {
+        let recorded = self.marks.values().next().map_or(0, Vec::len);
+        let mark = *self.plan.get(recorded)?;
+        if now < mark {
+            return Some(mark);
+        }
+        assert_eq!(self.connected, self.connections, "all are open");
+        let is_last = recorded + 1 == self.plan.len();
+        for (id, marks) in &mut self.marks {
+            let stats = set.with(now, *id, |connection| {
+                if is_last {
+                    connection.finish();
+                }
+                connection.stats().sender
+            });
+            let stats = stats.expect("it is open");
+            marks.push((now, stats.bytes_acked));
+            if is_last {
+                self.retransmitted.push(stats.retransmitted);
+            }
+        }
+        self.plan.get(recorded + 1).copied()
+    }
+}
+
+impl Application<ConnectionSet<Remote>> for Loads {
+    fn pump(&mut self, now: Instant, set: &mut ConnectionSet<Remote>) -> Flow {
+        self.connect(now, set);
+        while let Some((id, event)) = set.poll_event() {
+            match event {
+                ConnectionEvent::Connected { .. } => self.connected += 1,
+                ConnectionEvent::Delivered { .. } => self.delivered += 1,
+                ConnectionEvent::Closed(closed) if closed != Closed::Finished => panic!("{closed}"),
+                ConnectionEvent::Writable => {}
+                _ => continue,
+            }
+            set.with(
+                now,
+                id,
+                |connection| {
+                    while connection.write(&self.source).is_ok_and(|written| written > 0) {}
+                },
+            );
+        }
+        if self.delivered == self.connections {
+            return Flow::Done;
+        }
+        Flow::Wait(self.record(now, set))
     }
 }

@@ -10,8 +10,8 @@ use std::net::SocketAddr;
 use std::process::Command;
 
 use libdeflater::Crc;
-use rdt_driver::clock;
-use rdt_payload as payload;
+use rdt_sim::payload;
+use rdt_udp::clock;
 use serde_json::{Value, json};
 
 use crate::common::{Program, number};

@@ -5,9 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
-use rdt_driver::clock;
 use rdt_program::Console;
 use rdt_program::json::{EventStamp, SCHEMA_VERSION};
+use rdt_udp::clock;
 use serde_json::{Value, json};
 
 use crate::Failure;

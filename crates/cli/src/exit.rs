@@ -5,11 +5,11 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use rdt_driver::SocketError;
 use rdt_program::exit::{INTERRUPTED, IO, NO_INPUT, UNAVAILABLE, USAGE};
 use rdt_transport::wire::native::CloseReason;
 use rdt_transport::{ConfigError, Phase, TransferError};
 use rdt_trust::TrustError;
+use rdt_udp::SocketError;
 
 pub(crate) const CHECKSUM: u8 = 7;
 /// `rdt-send compare`: a metric is worse than the threshold allows.

@@ -9,6 +9,7 @@
 //! | `recv/` | `rdt-recv`: threads, application, store |
 //! | `measured/` | transfers that are not stored: `--wire tcp`, `--wire udp`, `--reverse` (Linux) |
 //! | `output/` | status lines, logs, summaries |
+//! | `source.rs` | bytes to send: generated, of files, of pipes |
 
 mod args;
 mod compare;
@@ -86,6 +87,7 @@ mod recv;
 mod resources;
 mod send;
 mod socket;
+mod source;
 
 use args::{RecvArgs, SendArgs};
 use compare::CompareArgs;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use rdt_driver::UdpOptions;
 use rdt_transport::SenderConfig;
+use rdt_udp::UdpOptions;
 
 /// Smallest default buffer, bytes: room for a burst.
 const MIN_BUFFER: usize = 256 << 10;

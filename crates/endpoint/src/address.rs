@@ -6,7 +6,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
 
-use rdt_driver::Remote;
+use rdt_udp::Remote;
 
 /// Returns the boot ID and the name of this host, by which reset tokens differ between hosts that
 /// share an identity. They stay the same until the host starts again. Empty where there is no boot

@@ -6,10 +6,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use rdt_crypto::{Entropy, PublicKey, SharedSecret, StaticKey};
-use rdt_driver::UdpOptions;
 use rdt_transport::{
     ConnectionConfig, ConnectionSetConfig, InitiatorConfig, Observer, ResponderConfig, Trust,
 };
+use rdt_udp::UdpOptions;
 
 use crate::address::PeerAddress;
 

@@ -3,9 +3,9 @@
 use std::io;
 use std::sync::Arc;
 
-use rdt_driver::SocketError;
 use rdt_transport::wire::native::CloseReason;
 use rdt_transport::{Closed, ConfigError, Phase};
+use rdt_udp::SocketError;
 
 /// Reason why an endpoint does nothing any more.
 #[derive(Debug, Clone, thiserror::Error)]

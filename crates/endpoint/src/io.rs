@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rdt_datagram::{DatagramIo, Received, TransmitBuf};
-use rdt_driver::{SocketError, UdpIo, UdpOptions};
+use rdt_udp::{SocketError, UdpIo, UdpOptions};
 
 use crate::address::PeerAddress;
 #[cfg(feature = "emulator")]

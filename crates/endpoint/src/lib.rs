@@ -186,6 +186,8 @@
 //! | network | `network.rs` | emulated paths between endpoints of the process |
 //! | tokio | `tokio/` | driver as a task, its timer, streams |
 //! | blocking | `blocking/` | driver as a thread, streams |
+//! | thread | `thread.rs` | event loop of the calling thread, which owns one state machine |
+//! | truesize | `truesize.rs` | kernel accounting of a receive buffer, for window limits |
 //! | configuration, errors | `config.rs`, `error.rs` | |
 
 mod address;
@@ -196,8 +198,10 @@ mod error;
 mod io;
 #[cfg(feature = "emulator")]
 mod network;
+pub mod thread;
 #[cfg(feature = "tokio")]
 pub mod tokio;
+pub mod truesize;
 
 pub use address::host_id;
 pub use config::{Connect, EndpointConfig, Listen, ObserverFactory, generate_key};

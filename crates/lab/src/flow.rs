@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use rdt_crypto::Aead;
 use serde_json::{Value, json};
 
 use crate::cell::nanoseconds;
@@ -104,6 +105,9 @@ pub struct Flow {
     pub pacing: Option<bool>,
     /// True to use ECN.
     pub ecn: Option<bool>,
+    /// Cipher of the packets. It changes no length, so without encryption a run is the same and
+    /// takes less time of the processor.
+    pub cipher: Aead,
     /// Largest IP packet of the flow, bytes.
     pub packet: Option<u32>,
     /// Limit on the send buffer, bytes.
@@ -139,6 +143,7 @@ impl Flow {
             max_rto: None,
             pacing: None,
             ecn: None,
+            cipher: Aead::None,
             packet: None,
             send_buffer: None,
             window: None,
@@ -176,6 +181,7 @@ impl Flow {
             ("max_rto_ns", self.max_rto.map(time)),
             ("pacing", self.pacing.map(Value::from)),
             ("ecn", self.ecn.map(Value::from)),
+            ("cipher", self.cipher.is_encrypted().then(|| Value::from(self.cipher.name()))),
             ("packet", self.packet.map(Value::from)),
             ("send_buffer", self.send_buffer.map(Value::from)),
             ("window", self.window.map(Value::from)),

@@ -105,6 +105,13 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         &self.listener
     }
 
+    /// Returns the number of packets by which senders without encryption were refused.
+    pub fn unencrypted(&self) -> u64 {
+        // Cheap: a listener that takes no sender has no peers to sum over.
+        let listener = if self.config.unauthenticated { 0 } else { self.listener.stats().unencrypted };
+        listener + self.encrypted.as_ref().map_or(0, |encrypted| encrypted.set.stats().unencrypted)
+    }
+
     /// Returns the encrypted connection of a sender; `None` after its end.
     pub fn connection(&self, sender: impl Into<SenderId<P>>) -> Option<&Connection> {
         match sender.into() {
@@ -146,6 +153,15 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
             SenderId::Address(address) => self.listener.data(address),
             _ if !self.config.listener.receiver.keep_payload => Err(PayloadDiscarded),
             sender @ SenderId::Connection(_) => Ok(self.connection(sender).map_or(&[], Connection::data)),
+        }
+    }
+
+    /// Returns the number of bytes in order that arrived from `sender`: of a connection until its
+    /// end, of an address since its first transfer. 0 for an unknown sender.
+    pub fn received_bytes(&self, sender: impl Into<SenderId<P>>) -> u64 {
+        match sender.into() {
+            SenderId::Address(address) => self.listener.received_bytes(address),
+            sender @ SenderId::Connection(_) => self.connection(sender).map_or(0, Connection::received_bytes),
         }
     }
 

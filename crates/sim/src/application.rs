@@ -10,10 +10,12 @@ const MIN_WRITE_BYTES: u64 = 1400;
 /// Nanoseconds of a second times bits of a byte.
 const BIT_NANOS_PER_BYTE: u128 = 8_000_000_000;
 
-/// Application of a sender. By default it writes without end from the start of virtual time on.
+/// Application that writes a stream. By default it writes without end from the start of virtual
+/// time on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Application {
-    /// Virtual time at which the application opens the connection. In the past: immediately.
+    /// Virtual time at which the application of a sender opens the connection, and that of one side
+    /// of a connection begins to write. In the past: immediately.
     pub start: Duration,
     /// Bytes of the transfer. `None`: the application writes until `stop`.
     pub bytes: Option<u64>,
@@ -109,6 +111,13 @@ impl Application {
         // An exact multiple ends with an active period, not after the pause.
         let pauses = active.saturating_sub(1) / on.as_nanos();
         active + pauses * off.as_nanos()
+    }
+}
+
+impl From<u64> for Application {
+    /// Same as [`Application::transfer`].
+    fn from(bytes: u64) -> Self {
+        Self::transfer(bytes)
     }
 }
 

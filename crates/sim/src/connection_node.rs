@@ -1,28 +1,29 @@
-//! Node with a set of connections. Each side of a connection writes the array of `rdt-payload` into
-//! its stream, and compares every byte of the other stream with the array.
+//! Node with a set of connections. Each side of a connection has an application that writes the
+//! array of [`payload`](crate::payload) into its stream, and one that compares every byte of the other stream
+//! with the array.
 
-use std::collections::BTreeMap;
-use std::time::Instant;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 use rdt_crypto::Entropy;
-use rdt_payload as payload;
-use rdt_transport::{Closed, ConnectionEvent, ConnectionId, ConnectionSet, ConnectionSetConfig, Endpoint};
+use rdt_transport::{
+    Closed, ConfigError, Connection, ConnectionConfig, ConnectionEvent, ConnectionId, ConnectionSet,
+    ConnectionSetConfig, Endpoint, FramePool, InitiatorConfig, Observer,
+};
 
+use crate::application::Application;
 use crate::node::NodeId;
+use crate::read_policy::{ReadPolicy, Reader};
+use crate::transfer::{Finish, Transfer};
+use crate::writer::Writer;
 
-/// One side of a connection, as its application sees it.
-#[derive(Debug, Clone, Default)]
+/// One side of a connection, as its applications see it.
+#[derive(Debug, Clone)]
 pub struct Exchange {
-    /// Length of the outgoing stream, bytes.
-    pub bytes: u64,
-    /// Bytes written so far.
-    pub written: u64,
-    /// Bytes read of the other stream.
-    pub read: u64,
-    /// Length of the other stream, once all of it has arrived.
-    pub peer_bytes: Option<u64>,
-    /// True if a byte differed from the array.
-    pub is_corrupt: bool,
+    /// The other stream, as the application reads it.
+    pub received: Transfer,
+    /// Time at which this side opened the connection, or its handshake was complete (responder).
+    pub opened_at: Instant,
     /// Time at which the handshake was complete.
     pub connected_at: Option<Instant>,
     /// Time at which the peer had confirmed the outgoing stream.
@@ -31,26 +32,69 @@ pub struct Exchange {
     pub closed: Option<Closed>,
     /// Time of the end.
     pub closed_at: Option<Instant>,
-    is_finished: bool,
+    writer: Writer,
+    /// Read policy; `None` if the application reads immediately.
+    reader: Option<Reader>,
+    /// Virtual time of the next read, if the policy delays it.
+    reads_at: Option<Duration>,
+    /// Entry in [`ConnectionsNode::wakes`].
+    wakes_at: Option<Duration>,
 }
 
 impl Exchange {
-    fn new(bytes: u64) -> Self {
-        Self { bytes, ..Self::default() }
+    fn new(now: Instant, elapsed: Duration, application: Application, policy: Option<ReadPolicy>) -> Self {
+        Self {
+            received: Transfer { starts: 1, ..Transfer::default() },
+            opened_at: now,
+            connected_at: None,
+            delivered_at: None,
+            closed: None,
+            closed_at: None,
+            writer: Writer::new(application, elapsed),
+            reader: policy.map(Reader::new),
+            reads_at: None,
+            wakes_at: None,
+        }
     }
 
-    /// Handles an event. Returns false if there is nothing more to do.
+    /// Returns the bytes written so far.
+    pub fn written(&self) -> u64 {
+        self.writer.written
+    }
+
     fn on_event(&mut self, now: Instant, event: ConnectionEvent) {
         match event {
             ConnectionEvent::Connected { .. } => self.connected_at = Some(now),
-            ConnectionEvent::Finished { bytes, .. } => self.peer_bytes = Some(bytes),
+            ConnectionEvent::Finished { bytes, elapsed } => {
+                self.received.finish = Some(Finish { bytes, crc: None, elapsed });
+            }
             ConnectionEvent::Delivered { .. } => self.delivered_at = Some(now),
             ConnectionEvent::Closed(closed) => {
+                self.received.closed = Some(self.received.completed_at.is_none());
                 self.closed = Some(closed);
                 self.closed_at = Some(now);
+                self.writer.stop();
             }
-            _ => {}
+            ConnectionEvent::Readable | ConnectionEvent::Writable => {}
         }
+    }
+
+    /// Reads what has arrived and writes what there is room for.
+    fn run(&mut self, elapsed: Duration, bin: Option<Duration>, connection: &mut Connection) {
+        let read = self.received.read(elapsed, self.reader.as_mut(), bin, connection);
+        self.reads_at = read.next;
+        if read.is_complete {
+            connection.confirm();
+        }
+        if self.connected_at.is_some() {
+            self.writer.write(elapsed, connection);
+        }
+    }
+
+    /// Returns the virtual time at which one of the applications acts of its own accord.
+    fn next(&self) -> Option<Duration> {
+        let writes_at = self.writer.wakes_at.filter(|_| self.connected_at.is_some());
+        writes_at.into_iter().chain(self.reads_at).min()
     }
 }
 
@@ -60,26 +104,64 @@ pub struct ConnectionsNode {
     pub set: ConnectionSet<NodeId>,
     /// Each connection that was opened or accepted, also those that have ended.
     pub exchanges: BTreeMap<ConnectionId, Exchange>,
-    /// Length of the stream that accepted connections send, bytes.
-    pub(crate) answer: u64,
+    /// Application of accepted connections.
+    pub(crate) answer: Application,
     /// Time before which the applications do nothing. `None`: they are not stalled.
     pub(crate) asleep_until: Option<Instant>,
+    /// Width of the bins of goodput. `None`: not recorded.
+    pub(crate) bin: Option<Duration>,
+    /// Read policy of connections from now on.
+    policy: Option<ReadPolicy>,
+    /// Virtual times at which applications act of their own accord.
+    wakes: BTreeSet<(Duration, ConnectionId)>,
+    /// Start of virtual time.
+    epoch: Instant,
 }
 
 impl ConnectionsNode {
-    pub(crate) fn new(config: ConnectionSetConfig<NodeId>, seed: u64) -> Self {
-        let mut key = [0; 32];
-        key[..8].copy_from_slice(&seed.to_le_bytes());
+    pub(crate) fn new(
+        config: ConnectionSetConfig<NodeId>,
+        entropy: Entropy,
+        frames: FramePool,
+        epoch: Instant,
+    ) -> Self {
         Self {
-            set: ConnectionSet::new(config, Entropy::from_seed(key)),
+            set: ConnectionSet::with_memory(config, entropy, frames),
             exchanges: BTreeMap::new(),
-            answer: 0,
+            answer: Application::transfer(0),
             asleep_until: None,
+            bin: None,
+            policy: None,
+            wakes: BTreeSet::new(),
+            epoch,
         }
     }
 
-    pub(crate) fn add(&mut self, id: ConnectionId, bytes: u64) {
-        self.exchanges.insert(id, Exchange::new(bytes));
+    /// Opens a connection.
+    pub(crate) fn open(
+        &mut self,
+        now: Instant,
+        to: NodeId,
+        (keys, config): (InitiatorConfig, ConnectionConfig),
+        application: Application,
+    ) -> Result<ConnectionId, ConfigError> {
+        let id = self.set.connect(now, to, keys, config)?;
+        let elapsed = now.saturating_duration_since(self.epoch);
+        self.exchanges.insert(id, Exchange::new(now, elapsed, application, self.policy));
+        Ok(id)
+    }
+
+    /// Reports the events of this side's stream to `observer`.
+    pub fn observe(&mut self, now: Instant, id: ConnectionId, observer: Box<dyn Observer>) {
+        self.set.with(now, id, |connection| connection.observe(observer));
+    }
+
+    /// Sets the read policy of all connections, also of later ones.
+    pub(crate) fn set_read_policy(&mut self, policy: ReadPolicy) {
+        self.policy = Some(policy);
+        for exchange in self.exchanges.values_mut() {
+            exchange.reader = Some(Reader::new(policy));
+        }
     }
 
     /// True if every connection has ended.
@@ -93,52 +175,43 @@ impl ConnectionsNode {
             return false;
         }
         self.asleep_until = None;
+        let elapsed = now.saturating_duration_since(self.epoch);
         let mut busy = false;
         while let Some((id, event)) = self.set.poll_event() {
             busy = true;
-            let answer = self.answer;
-            let exchange = self.exchanges.entry(id).or_insert_with(|| Exchange::new(answer));
+            let (answer, policy) = (self.answer, self.policy);
+            let exchange =
+                self.exchanges.entry(id).or_insert_with(|| Exchange::new(now, elapsed, answer, policy));
             exchange.on_event(now, event);
-            self.exchange(now, id);
+            self.exchange(now, elapsed, id);
+        }
+        while let Some(&(at, id)) = self.wakes.first()
+            && at <= elapsed
+        {
+            busy = true;
+            self.exchange(now, elapsed, id);
         }
         busy
     }
 
-    /// Writes what there is room for and reads what has arrived.
-    fn exchange(&mut self, now: Instant, id: ConnectionId) {
+    /// Runs the applications of a connection.
+    fn exchange(&mut self, now: Instant, elapsed: Duration, id: ConnectionId) {
         let Some(exchange) = self.exchanges.get_mut(&id) else { return };
-        self.set.with(now, id, |connection| {
-            while !connection.data().is_empty() {
-                let data = connection.data();
-                exchange.is_corrupt |= !payload::matches(exchange.read, data);
-                let n = data.len();
-                exchange.read += n as u64;
-                connection.consume(n);
-            }
-            if exchange.connected_at.is_none() || exchange.closed.is_some() {
-                return;
-            }
-            while exchange.written < exchange.bytes {
-                let Ok(spare) = connection.spare() else { return };
-                let rest = usize::try_from(exchange.bytes - exchange.written).unwrap_or(usize::MAX);
-                let mut n = 0;
-                for piece in spare.within(rest) {
-                    payload::fill(exchange.written + n as u64, piece);
-                    n += piece.len();
-                }
-                if n == 0 {
-                    return;
-                }
-                connection.advance(n);
-                exchange.written += n as u64;
-            }
-            if !std::mem::replace(&mut exchange.is_finished, true) {
-                connection.finish();
-            }
-        });
+        if let Some(at) = exchange.wakes_at.take() {
+            self.wakes.remove(&(at, id));
+        }
+        let bin = self.bin;
+        if self.set.with(now, id, |connection| exchange.run(elapsed, bin, connection)).is_some() {
+            exchange.wakes_at = exchange.next();
+            self.wakes.extend(exchange.wakes_at.map(|at| (at, id)));
+        }
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.set.poll_timeout().into_iter().chain(self.asleep_until).min()
+        let wake = match self.asleep_until {
+            Some(until) => Some(until),
+            None => self.wakes.first().map(|(at, _)| self.epoch + *at),
+        };
+        self.set.poll_timeout().into_iter().chain(wake).min()
     }
 }

@@ -402,6 +402,19 @@ pub(crate) struct NodeIo<'a, P> {
     pub(crate) default_peer: NodeId,
 }
 
+impl<'a> NodeIo<'a, NodeId> {
+    /// Returns the socket of a node with many peers.
+    pub(crate) fn of_many(
+        network: &'a mut Network,
+        node: NodeId,
+        now: Instant,
+        batch: &'a mut TransmitBuf,
+    ) -> Self {
+        let (address, peer) = (|peer, _| peer, |from| from);
+        Self { network, node, now, batch, received: None, address, peer, default_peer: node }
+    }
+}
+
 impl<P: Copy> DatagramIo for NodeIo<'_, P> {
     type Peer = P;
 

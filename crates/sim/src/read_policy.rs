@@ -1,6 +1,6 @@
-//! Read policy of a server's application: how much it may read and when. The node reads the data.
+//! Read policy of a receiving application: how much it may read and when. The node reads the data.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Interval between two reads of an application with [`ReadPolicy::AtRate`].
 const TICK: Duration = Duration::from_millis(10);
@@ -20,10 +20,10 @@ pub enum ReadPolicy {
     },
 }
 
-#[derive(Debug)]
+/// Policy with what it still allows. Times are virtual.
+#[derive(Debug, Clone)]
 pub(crate) struct Reader {
     policy: ReadPolicy,
-    epoch: Instant,
     /// Interval of 10 ms to which `budget` applies, counted from the start.
     tick: u128,
     /// Bytes that the application may still read in interval `tick`.
@@ -31,15 +31,14 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    pub(crate) fn new(policy: ReadPolicy, epoch: Instant) -> Self {
-        Self { policy, epoch, tick: u128::MAX, budget: 0 }
+    pub(crate) fn new(policy: ReadPolicy) -> Self {
+        Self { policy, tick: u128::MAX, budget: 0 }
     }
 
-    pub(crate) fn budget(&mut self, now: Instant) -> u64 {
-        let elapsed = now.saturating_duration_since(self.epoch);
+    pub(crate) fn budget(&mut self, now: Duration) -> u64 {
         match self.policy {
             ReadPolicy::AtRate(rate) => {
-                let tick = elapsed.as_nanos() / TICK.as_nanos();
+                let tick = now.as_nanos() / TICK.as_nanos();
                 if tick != self.tick {
                     self.tick = tick;
                     self.budget = rate / 100;
@@ -47,7 +46,7 @@ impl Reader {
                 self.budget
             }
             ReadPolicy::Stalled { from, length } => {
-                if (from..from + length).contains(&elapsed) {
+                if (from..from + length).contains(&now) {
                     0
                 } else {
                     u64::MAX
@@ -62,15 +61,14 @@ impl Reader {
     }
 
     /// Returns when the application may read again, if it may not read at `now`.
-    pub(crate) fn next(&self, now: Instant) -> Instant {
-        let elapsed = now.saturating_duration_since(self.epoch);
+    pub(crate) fn next(&self, now: Duration) -> Duration {
         match self.policy {
             ReadPolicy::AtRate(_) => {
-                let into = elapsed.as_nanos() % TICK.as_nanos();
+                let into = now.as_nanos() % TICK.as_nanos();
                 // The remainder is below 10 ms, so the conversion cannot fail.
                 now + TICK.saturating_sub(Duration::from_nanos(u64::try_from(into).unwrap_or(0)))
             }
-            ReadPolicy::Stalled { from, length } => self.epoch + from + length,
+            ReadPolicy::Stalled { from, length } => from + length,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rdt_payload as payload;
+use crate::payload;
 use rdt_server::{LinkMode, ServerConfig, ServerStats};
 use rdt_transport::{Attempts, LinkProperties, ReceiverConfig, SenderConfig, SenderStats};
 
@@ -122,7 +122,7 @@ impl Scenario {
         let server = simulation.server(server);
         Report {
             outcome: node.outcome.clone(),
-            sender: node.sender.stats(),
+            sender: node.stats(),
             received: server.transfers.get(&sender).cloned().unwrap_or_default(),
             server: server.server.stats(),
             elapsed: simulation.elapsed(),

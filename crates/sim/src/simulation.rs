@@ -8,17 +8,19 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::time::{Duration, Instant};
 
+use rdt_crypto::Aead;
 use rdt_emulator::{Direction, NoStation, Path};
 use rdt_server::ServerConfig;
 use rdt_transport::drive::{Budget, Turn, turn};
-use rdt_transport::{ConfigError, ConnectionSetConfig, FramePool, Sender, SenderConfig, TransmitBuf};
+use rdt_transport::{ConfigError, ConnectionSetConfig, FramePool, SenderConfig, TransmitBuf};
 
 use crate::application::Application;
-use crate::connection_node::ConnectionsNode;
 use crate::network::{EcnRewrite, Interceptor, Network, NodeIo, WireId};
-use crate::node::{Node, NodeId, Outcome, SenderNode, ServerNode};
+use crate::node::{Node, NodeId};
 use crate::queue_series::QueueSamplers;
 use crate::read_policy::ReadPolicy;
+use crate::sender_node::{Machine, Outcome};
+use crate::server_node::ServerNode;
 
 /// Limit on the datagrams in a batch of a simulated socket.
 const MAX_SEGMENTS: usize = 64;
@@ -95,6 +97,8 @@ pub struct Simulation {
     /// Send buffers of all senders: their free memory is at most 16 MiB, however many there are.
     frames: FramePool,
     queues: QueueSamplers,
+    /// Cipher of the connections of senders.
+    cipher: Aead,
 }
 
 impl Default for Simulation {
@@ -119,7 +123,13 @@ impl Simulation {
             batch: TransmitBuf::new(MAX_SEGMENTS),
             frames: FramePool::new(),
             queues: QueueSamplers::default(),
+            cipher: Aead::None,
         }
+    }
+
+    /// Sets the cipher of native senders that are added from now on. By default there is none.
+    pub fn set_cipher(&mut self, cipher: Aead) {
+        self.cipher = cipher;
     }
 
     /// Replaces a sender by a new one with the same address, as if its program restarted. It
@@ -133,10 +143,8 @@ impl Simulation {
         config: SenderConfig,
         bytes: u64,
     ) -> Result<(), ConfigError> {
-        let sender = Sender::with_memory(config, self.frames.clone())?;
         let server = self.sender(id).server;
-        let application = Application::transfer(bytes);
-        *self.sender_mut(id) = SenderNode::new(sender, server, application, self.epoch, self.now);
+        *self.sender_mut(id) = self.new_sender(id, config, server, Application::transfer(bytes))?;
         self.network.woken.push_back(id);
         Ok(())
     }
@@ -144,14 +152,14 @@ impl Simulation {
     /// Replaces a server by a new one without peers, as if its program restarted.
     pub fn restart_server(&mut self, id: NodeId, config: ServerConfig) {
         let bin = self.server(id).bin;
-        *self.server_mut(id) = ServerNode::new(config, self.epoch);
+        *self.server_mut(id) = ServerNode::new(config, id, self.epoch, self.now);
         self.server_mut(id).bin = bin;
         self.network.woken.push_back(id);
     }
 
     /// Replaces the connections of a node by an empty set, as if its program restarted.
     pub fn restart_connections(&mut self, id: NodeId, config: ConnectionSetConfig<NodeId>, seed: u64) {
-        *self.connections_mut(id) = ConnectionsNode::new(config, seed);
+        *self.connections_mut(id) = self.new_connections(config, seed);
     }
 
     /// Returns the present instant of virtual time.
@@ -217,9 +225,16 @@ impl Simulation {
         self.network.route((from, to), wires);
     }
 
-    /// Sets the read policy of a server's application. By default it reads immediately.
-    pub fn set_read_policy(&mut self, server: NodeId, policy: ReadPolicy) {
-        self.server_mut(server).set_read_policy(policy);
+    /// Sets the read policy of the application of a server, or of a node with connections. By
+    /// default it reads immediately.
+    ///
+    /// # Panics
+    /// If `id` is another kind of node.
+    pub fn set_read_policy(&mut self, id: NodeId, policy: ReadPolicy) {
+        match &mut self.nodes[id.index()] {
+            Node::Connections(node) => node.set_read_policy(policy),
+            _ => self.server_mut(id).set_read_policy(policy),
+        }
     }
 
     /// Sets the read policy of a server's application for the data of one peer.
@@ -362,43 +377,31 @@ impl Simulation {
         let (network, now, batch) = (&mut self.network, self.now, &mut self.batch);
         match &mut self.nodes[node.index()] {
             Node::Sender(n) if !n.is_open() => Turn::default(),
-            Node::Sender(n) => {
-                let mut io = NodeIo {
-                    network,
-                    node,
-                    now,
-                    batch,
-                    received: None,
-                    address: |(), server| server,
-                    peer: |_| (),
-                    default_peer: n.server,
-                };
-                turn(&mut n.sender, &mut io, now, Budget::default())
-            }
+            Node::Sender(n) => match &mut n.machine {
+                Machine::Classic { sender, .. } => {
+                    let mut io = NodeIo {
+                        network,
+                        node,
+                        now,
+                        batch,
+                        received: None,
+                        address: |(), server| server,
+                        peer: |_| (),
+                        default_peer: n.server,
+                    };
+                    turn(&mut **sender, &mut io, now, Budget::default())
+                }
+                Machine::Native(initiator) => {
+                    let mut io = NodeIo::of_many(network, node, now, batch);
+                    turn(&mut initiator.node.set, &mut io, now, Budget::default())
+                }
+            },
             Node::Server(n) => {
-                let mut io = NodeIo {
-                    network,
-                    node,
-                    now,
-                    batch,
-                    received: None,
-                    address: |peer, _| peer,
-                    peer: |from| from,
-                    default_peer: node,
-                };
+                let mut io = NodeIo::of_many(network, node, now, batch);
                 turn(&mut n.server, &mut io, now, Budget::default())
             }
             Node::Connections(n) => {
-                let mut io = NodeIo {
-                    network,
-                    node,
-                    now,
-                    batch,
-                    received: None,
-                    address: |peer, _| peer,
-                    peer: |from| from,
-                    default_peer: node,
-                };
+                let mut io = NodeIo::of_many(network, node, now, batch);
                 turn(&mut n.set, &mut io, now, Budget::default())
             }
             Node::Source(n) => {

@@ -70,7 +70,7 @@ fn traced(mut simulation: Simulation, sender: rdt_sim::NodeId, room: usize) -> T
         window_unit: 1,
     };
     let log = Qlog::new(disk.clone(), &config);
-    simulation.sender_mut(sender).sender.observe(Box::new(log.clone()));
+    simulation.sender_mut(sender).observe(Box::new(log.clone()));
     assert!(simulation.run_senders(Duration::from_secs(600)));
     let node = simulation.sender(sender);
     assert!(matches!(node.outcome, Outcome::Finished { .. }), "{:?}", node.outcome);
@@ -85,7 +85,7 @@ fn traced(mut simulation: Simulation, sender: rdt_sim::NodeId, room: usize) -> T
         value
     });
     let header = records.next().expect("a header");
-    let (stats, elapsed) = (node.sender.stats(), simulation.elapsed());
+    let (stats, elapsed) = (node.stats(), simulation.elapsed());
     Traced { header, events: records.collect(), stats, finished, elapsed }
 }
 
@@ -94,8 +94,7 @@ fn native(congestion: Algorithm, recovery: LossDetection) -> (Simulation, rdt_si
     let mut path = PathConfig::symmetric(Duration::from_millis(40), Bitrate::from_bps(20_000_000));
     path.forward.queue = QueueLimit::bytes(200_000);
     path.forward.loss = Loss::Bernoulli(Probability::new(0.02).expect("below 1"));
-    let mut server = ServerConfig::new(ReceiverConfig::reference(), LinkMode::None);
-    server.listener.secret = Some([1; 32]);
+    let server = ServerConfig::new(ReceiverConfig::reference(), LinkMode::None);
     let mut simulation = Simulation::new();
     let server = simulation.add_server(server);
     let wire = simulation.add_wire(Path::new(path, 5));

@@ -3,10 +3,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rdt_crypto::{PublicKey, SharedSecret, StaticKey};
-use rdt_identity::{Known, KnownHosts, Ticket};
 use rdt_transport::{Closed, InitiatorConfig, RefuseReason, Trust};
 
-use crate::{AttemptEnd, ChangedKey, Surroundings, TrustError};
+use crate::{AttemptEnd, ChangedKey, Known, KnownHosts, Surroundings, Ticket, TrustError};
 
 /// Keys and secret for connections to one peer. The peer's key is known, or the file of known hosts
 /// decides.
@@ -45,7 +44,8 @@ impl Dialer {
         Self { identity, secret, expected: Expected::Ticket { ticket, surroundings } }
     }
 
-    pub(crate) fn of_host(
+    /// Returns the keys for a host whose key is in the file of known hosts, or is added to it.
+    pub fn of_host(
         identity: Arc<StaticKey>,
         secret: Option<Arc<SharedSecret>>,
         hosts: KnownHosts,
@@ -229,7 +229,7 @@ impl HostCheck {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "options"))]
 mod tests {
     use rdt_program::exit::{CHANGED_KEY, NO_INPUT, NO_PERMISSION, USAGE};
 

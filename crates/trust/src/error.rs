@@ -6,8 +6,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use rdt_crypto::PublicKey;
-use rdt_identity::{FileError, TicketError};
+#[cfg(feature = "options")]
 use rdt_program::exit::{CHANGED_KEY, NO_INPUT, NO_PERMISSION, UNAVAILABLE, USAGE};
+
+use crate::{FileError, TicketError};
 
 /// Reason for which a program cannot begin, or must not go on.
 #[derive(Debug, thiserror::Error)]
@@ -67,6 +69,7 @@ pub enum TrustError {
     },
 }
 
+#[cfg(feature = "options")]
 impl TrustError {
     /// Returns the exit code.
     pub fn code(&self) -> u8 {

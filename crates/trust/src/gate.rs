@@ -4,11 +4,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rdt_crypto::{Psk, PublicKey, SecretId, SharedSecret, StaticKey};
-use rdt_identity::{AllowList, Ticket};
 use rdt_transport::{Admittee, ConnectionConfig, RefuseReason, ResponderConfig, Secrets};
 
-use crate::options::entropy;
-use crate::{Surroundings, TrustError};
+use crate::{AllowList, Surroundings, Ticket, TrustError, entropy};
 
 /// Why a peer is refused whose secret or ticket this program has not.
 const UNKNOWN: &str = "its ticket or secret is not known here";
@@ -66,7 +64,9 @@ impl Issued {
 }
 
 impl Gate {
-    pub(crate) fn new(
+    /// Returns a gate that admits the peers of the list, those with the secret, and those with a
+    /// ticket that it issues; every peer if it `is_open`.
+    pub fn new(
         identity: Arc<StaticKey>,
         allow: Option<AllowList>,
         secret: Option<Arc<SharedSecret>>,
@@ -222,8 +222,9 @@ impl Secrets for Gate {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "options"))]
 mod tests {
+    use rdt_crypto::Aead;
     use rdt_program::exit::USAGE;
 
     use super::*;
@@ -233,7 +234,7 @@ mod tests {
     const OPTIONS: &str = "--allow FILE, --secret-file FILE or --ticket";
 
     fn admit(gate: &Gate, peer: Option<PublicKey>, secret: Option<SecretId>) -> Result<(), RefuseReason> {
-        gate.admit(Admittee { peer, secret })
+        gate.admit(Admittee { peer, secret, aead: Aead::Aes128Gcm })
     }
 
     fn gate(world: &World, options: &ListenOptions) -> Gate {
@@ -347,7 +348,7 @@ mod tests {
     fn secret_of_file_admits_without_key() {
         let world = World::new();
         let path = world.path("secret");
-        let secret = rdt_identity::create_secret(&path, &mut entropy().unwrap()).unwrap();
+        let secret = crate::create_secret(&path, &mut entropy().unwrap()).unwrap();
         let gate = gate(&world, &ListenOptions { secret_file: Some(path), ..world.listen_options() });
         assert!(gate.psk(secret.id()).is_some());
         for peer in [None, Some(key(2))] {

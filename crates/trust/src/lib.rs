@@ -1,49 +1,123 @@
-//! Trust options of the programs: the keys that the connecting side accepts, and the peers that the
-//! listening side admits. The files are those of `rdt-identity`.
+//! Identity and permission of peers: keys, tickets and lists in files as ssh keeps them, whom the
+//! connecting side believes, and whom the listening side admits.
 //!
 //! | noun | file | owns |
 //! |---|---|---|
+//! | identity | `identity.rs` | the private key of this side, made at first use |
+//! | known hosts | `known_hosts.rs` | public keys of receivers, trusted at first use |
+//! | allow list | `allow.rs` | public keys that a receiver admits |
+//! | secret file | `secret.rs` | a secret that both sides share |
+//! | ticket | `ticket.rs` | one line with all that a sender needs to reach a receiver once |
 //! | addresses | `addresses.rs` | addresses of this host in a ticket |
-//! | options | `options.rs` | command-line options of both sides, their times |
-//! | remote | `remote.rs` | the argument TICKET or HOST |
 //! | candidates | `candidates.rs` | addresses of a peer: order, time, and which failure counts |
-//! | race | `race.rs` | connecting to the first address that answers (feature `tokio`) |
 //! | dialer | `dialer.rs` | own key and secret of the connecting side; check of the peer's key |
 //! | gate | `gate.rs` | peers that the listening side admits; tickets and their use |
-//! | serving | `serving.rs` | tickets, accepting and end of a server (feature `tokio`) |
-//! | error | `error.rs` | sentences and exit codes |
+//! | errors | `error.rs`, `file_error.rs` | sentences and exit codes |
+//! | options | `options.rs`, `remote.rs` | command-line options of both sides, the argument TICKET or HOST (feature `options`) |
+//! | race | `race.rs` | connecting to the first address that answers (feature `tokio`) |
+//! | serving | `serving.rs` | tickets, accepting and end of a server (both features) |
 //!
 //! A gate opens the list of allowed keys at each handshake, and a dialer may add a key to the known
 //! hosts, while their endpoint is locked: a key that was removed must not be admitted once more. So
 //! the files belong on a local disk.
 //!
-//! No function reads a clock: the time is an argument, or a function that the caller gives.
+//! # Rules for files
+//!
+//! | file | made with | link | owner | group and others |
+//! |---|---|---|---|---|
+//! | identity, secret | 0600 | refused | this user | no access |
+//! | known hosts | 0600 | refused | this user | may read |
+//! | allow list | not made | followed | this user or root | may read |
+//!
+//! A file with a line that cannot be read is refused as a whole, with the number of the line: a
+//! skipped line could be the one that matters. Files are at most 1 MiB long. On systems other than
+//! Unix neither modes nor owners nor links are checked, and files are not locked.
+//!
+//! No function reads a clock: the date and the time are arguments, in seconds since 1970.
+//!
+//! ```
+//! use rdt_trust::{Known, KnownHosts, load_or_create_identity, os_entropy};
+//!
+//! # let temporary = tempfile::tempdir()?;
+//! # let folder = temporary.path(); // config_folder()?, in a program
+//! # let now_s = 1_795_417_200;
+//! let (key, made) = load_or_create_identity(&folder.join("identity"), &mut os_entropy()?)?;
+//! println!("own key: {}, {}", key.public(), if made { "made now" } else { "as before" });
+//!
+//! # let shown = key.public();
+//! let hosts = KnownHosts::new(folder.join("known_hosts"));
+//! match hosts.check_or_add("host.example", 5000, shown, now_s)? {
+//!     Known::Same => {}
+//!     Known::New => println!("key of host.example is {} (new)", shown.fingerprint()),
+//!     Known::Changed { expected, line } => {
+//!         return Err(format!("key changed from {expected:?}, line {line}").into());
+//!     }
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 
 mod addresses;
+mod allow;
 mod candidates;
 mod dialer;
 mod error;
+mod file_error;
+mod files;
 mod gate;
+mod identity;
+mod known_hosts;
+#[cfg(feature = "options")]
 mod options;
 #[cfg(feature = "tokio")]
 mod race;
+#[cfg(feature = "options")]
 mod remote;
-#[cfg(feature = "tokio")]
+mod secret;
+#[cfg(all(feature = "options", feature = "tokio"))]
 pub mod serving;
+mod ticket;
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 
+use rdt_crypto::Entropy;
+
 pub use addresses::reachable;
+pub use allow::AllowList;
 pub use candidates::{ADDRESS_GIVE_UP, Attempt, AttemptEnd, Candidates, bind_any, bind_towards};
 pub use dialer::{ChangedKeyProof, Dialer};
 pub use error::{ChangedKey, TrustError};
+pub use file_error::{FileError, LineError};
+pub use files::{cache_folder, config_folder};
 pub use gate::{Gate, TicketUse};
+pub use identity::{load_identity, load_or_create_identity};
+pub use known_hosts::{Known, KnownHosts};
+#[cfg(feature = "options")]
 pub use options::{ConnectOptions, ListenOptions, PathOptions, identity, parse_lifetime, parse_time};
 #[cfg(feature = "tokio")]
-pub use race::{is_silent, race, resolve};
+pub use race::{is_silent, race};
+#[cfg(all(feature = "options", feature = "tokio"))]
+pub use remote::resolve;
+#[cfg(feature = "options")]
 pub use remote::{Remote, is_ticket};
+pub use secret::{create_secret, load_secret};
+pub use ticket::{Ticket, TicketError};
+
+/// Draws a seed from the operating system.
+///
+/// # Errors
+/// If the operating system has no random numbers, which happens only in broken sandboxes.
+pub fn os_entropy() -> io::Result<Entropy> {
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed).map_err(io::Error::other)?;
+    Ok(Entropy::from_seed(seed))
+}
+
+fn entropy() -> Result<Entropy, TrustError> {
+    os_entropy().map_err(TrustError::Entropy)
+}
 
 /// Connection of this crate to the program: remarks for the user, and the time.
 #[derive(Clone)]
@@ -63,14 +137,13 @@ impl fmt::Debug for Surroundings {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "options"))]
 mod tests {
     use std::path::PathBuf;
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use rdt_crypto::{Entropy, PublicKey, StaticKey};
-    use rdt_identity::Ticket;
 
     use super::*;
 

@@ -8,11 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use rdt_crypto::{Entropy, SharedSecret, StaticKey};
-use rdt_identity::{AllowList, KnownHosts, config_folder, load_or_create_identity, load_secret, os_entropy};
+use rdt_crypto::{SharedSecret, StaticKey};
 use rdt_transport::ConnectionConfig;
 
-use crate::{Dialer, Gate, Remote, Surroundings, TrustError};
+use crate::{
+    AllowList, Dialer, Gate, KnownHosts, Remote, Surroundings, TrustError, config_folder, entropy,
+    load_or_create_identity, load_secret,
+};
 
 const HEADING: &str = "Keys and permissions";
 
@@ -159,10 +161,6 @@ pub fn identity(path: Option<&Path>, surroundings: &Surroundings) -> Result<Arc<
 
 fn secret(path: Option<&Path>) -> Result<Option<Arc<SharedSecret>>, TrustError> {
     Ok(path.map(load_secret).transpose()?.map(Arc::new))
-}
-
-pub(crate) fn entropy() -> Result<Entropy, TrustError> {
-    os_entropy().map_err(TrustError::Entropy)
 }
 
 /// Parses the lifetime of a ticket, from 1 min to a year.

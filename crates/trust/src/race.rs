@@ -9,17 +9,10 @@ use rdt_transport::{Closed, InitiatorConfig};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::{ADDRESS_GIVE_UP, AttemptEnd, ChangedKeyProof, Dialer, Remote};
+use crate::{ADDRESS_GIVE_UP, AttemptEnd, ChangedKeyProof, Dialer};
 
 /// Head start of an address before the next one is tried too (RFC 8305, section 5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
-
-/// Returns the addresses to try, in order. Resolves a name on another thread. Empty if the name has
-/// no address.
-pub async fn resolve(remote: &Remote) -> Vec<SocketAddr> {
-    let owned = remote.clone();
-    tokio::task::spawn_blocking(move || owned.addresses()).await.unwrap_or_default()
-}
 
 /// Tries the addresses, each some time after the one before, with the parameters of `connect` and
 /// the keys of `dialer`. The first connection wins. A refusal without a proof fails the race only

@@ -5,10 +5,9 @@ use std::io::Read;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use rdt_identity::Ticket;
 use rdt_program::host_port::{self, HostPort};
 
-use crate::TrustError;
+use crate::{Ticket, TrustError};
 
 /// Fewer characters after `rdt1` are a host name: a mistyped ticket must not be looked up.
 const MIN_TICKET_CHARACTERS: usize = 20;
@@ -82,6 +81,14 @@ pub fn is_ticket(text: &str) -> bool {
     start.eq_ignore_ascii_case("rdt1")
         && rest.len() >= MIN_TICKET_CHARACTERS
         && (!rest.contains('.') || word.split('.').any(|label| label.len() > MAX_LABEL_BYTES))
+}
+
+/// Returns the addresses to try, in order. Resolves a name on another thread. Empty if the name has
+/// no address.
+#[cfg(feature = "tokio")]
+pub async fn resolve(remote: &Remote) -> Vec<SocketAddr> {
+    let owned = remote.clone();
+    tokio::task::spawn_blocking(move || owned.addresses()).await.unwrap_or_default()
 }
 
 fn read_ticket(path: &Path) -> Result<String, TrustError> {

@@ -3,11 +3,10 @@
 use std::io;
 use std::net::SocketAddr;
 
-use rdt_identity::FileError;
 use rdt_program::exit::{
     CANNOT_CREATE, INTERRUPTED, IO, NO_SUCH_HOST, OS, PEER_CLOSED, TIMEOUT, UNAVAILABLE, USAGE,
 };
-use rdt_trust::TrustError;
+use rdt_trust::{FileError, TrustError};
 
 use crate::protocol::PeerEnd;
 

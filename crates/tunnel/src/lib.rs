@@ -141,7 +141,7 @@ fn print_key(args: &KeyArgs, report: &Report) -> Result<Ended, Failure> {
 }
 
 fn make_secret(args: &SecretArgs) -> Result<Ended, Failure> {
-    let mut entropy = rdt_identity::os_entropy().map_err(Failure::system("no random numbers"))?;
-    rdt_identity::create_secret(&args.file, &mut entropy).map_err(Failure::Secret)?;
+    let mut entropy = rdt_trust::os_entropy().map_err(Failure::system("no random numbers"))?;
+    rdt_trust::create_secret(&args.file, &mut entropy).map_err(Failure::Secret)?;
     Ok(Ended { open: 0 })
 }

@@ -4,12 +4,12 @@ use std::io::{self, ErrorKind};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use rdt_driver::{Fill, Source};
 use rdt_program::Stop;
 use rdt_udp::clock;
 
 use super::connection::Connection;
 use crate::Failure;
+use crate::source::{Fill, Source};
 
 /// Bytes of one read or write.
 pub(super) const CHUNK: usize = 64 << 10;

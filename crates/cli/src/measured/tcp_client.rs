@@ -4,7 +4,6 @@ use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use rdt_driver::Source;
 use rdt_transport::congestion::Algorithm;
 use rdt_transport::{Phase, SenderStats, TransferError};
 use rdt_trust::AttemptEnd;
@@ -22,6 +21,7 @@ use super::stream::{
 use super::transfer::{MeasuredTransfer, NotConnected, SILENCE, failure, lost, one_way_stats};
 use crate::Failure;
 use crate::output::rtt_histogram::Recorder;
+use crate::source::Source;
 
 /// Bytes that `tcpi_bytes_acked` counts beside the data: the SYN and the request.
 const OVERHEAD: u64 = 1 + REQUEST_BYTES as u64;

@@ -6,17 +6,17 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rdt_driver::DwordArray;
 use rdt_udp::clock;
 
 use super::connection::Connection;
 use super::message::{REQUEST_BYTES, Report, Request, Verdict};
 use super::peer_slots::{PeerSlot, PeerSlots};
-use super::recv::{MAX_TIME, Server};
+use super::recv::{LoggedPeer, MAX_TIME, Server};
 use super::stream::{
     CHUNK, LOOK_INTERVAL, Pace, Progress, SendError, is_pause, look, read_message, send, write_message,
 };
 use crate::Failure;
+use crate::source::DwordArray;
 
 /// Time in which a new connection must send its request.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
@@ -80,6 +80,7 @@ pub(super) fn serve_request(
     slot: PeerSlot,
     request: &Request,
 ) {
+    let peer = LoggedPeer { address: peer, cipher: stream.cipher() };
     server.connected(peer, request);
     let ended = if request.is_reverse { send_to(server, stream, request) } else { receive(server, stream) };
     match &ended {

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use rdt_driver::{Offload, UdpStats};
 use rdt_emulator::Ledger;
 use rdt_program::json::nanos;
 use rdt_server::ServerStats;
 use rdt_transport::{SenderConfig, SenderStats, Wire};
+use rdt_udp::{Offload, UdpStats};
 use serde_json::{Map, Value, json};
 
 /// Limit on the 99th percentile of lateness; above it, the host counts as slower than the link.
@@ -126,7 +126,7 @@ pub(crate) fn dropped(stats: &ServerStats) -> [(&'static str, u64); 15] {
         ("no_connection", listener.no_connection + connections.unknown),
         ("no_connection_told", listener.resets + connections.resets_sent),
         ("refused", listener.refused + connections.refused + connections.source_limited),
-        ("unencrypted", listener.unencrypted),
+        ("unencrypted", listener.unencrypted + connections.unencrypted),
         ("unproven", listener.retries + connections.retries),
         ("not_answered", listener.stateless_dropped + connections.answers_dropped),
         ("half_open", listener.half_open_dropped + connections.half_open_dropped),
@@ -192,7 +192,7 @@ mod tests {
 
     /// Returns the idle share of a transfer of 2 s in which the link was busy for `busy` seconds.
     fn share(config: &SenderConfig, busy: f64, timeouts: u64) -> Option<f64> {
-        let start: Instant = rdt_driver::clock::now();
+        let start: Instant = rdt_udp::clock::now();
         let stats = SenderStats {
             first_data_at: Some(start),
             last_ack_at: Some(start + Duration::from_secs(2)),

@@ -1,7 +1,7 @@
 //! Counters of the receiver embedded by HOST `local`, as lines and as JSON.
 
-use rdt_driver::{Offload, UdpStats};
 use rdt_server::ServerStats;
+use rdt_udp::{Offload, UdpStats};
 use serde_json::Value;
 
 use super::counters::{link_lines, socket_json, stats_json};
@@ -50,8 +50,8 @@ impl ReceiverReport {
 mod tests {
     use std::net::SocketAddr;
 
-    use rdt_driver::{GivenUp, SendCall};
     use rdt_server::{Server, ServerConfig};
+    use rdt_udp::{GivenUp, SendCall};
 
     use super::*;
 

@@ -145,7 +145,7 @@ mod tests {
         let trips = RttHistogram::default();
         assert_eq!([0.0, 0.5, 0.99].map(|q| trips.quantile_ns(q)), [None; 3]);
         let mut recorder = trips.recorder();
-        let now = rdt_driver::clock::now();
+        let now = rdt_udp::clock::now();
         recorder.on(now, &ack(None));
         assert_eq!(trips.quantile_ns(0.5), None, "a packet that was sent again gives none");
         for us in 1..=100 {

@@ -3,8 +3,8 @@
 
 use std::io;
 
-use rdt_driver::{Offload, SendCall, UdpStats};
 use rdt_transport::ReceiverStats;
+use rdt_udp::{Offload, SendCall, UdpStats};
 
 pub(crate) fn sent_line(stats: &UdpStats, offload: &Offload) -> Option<String> {
     let each = mean(stats.sent, stats.send_calls)?;
@@ -99,7 +99,7 @@ fn size(bytes: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use rdt_driver::GivenUp;
+    use rdt_udp::GivenUp;
 
     use super::*;
 

@@ -19,7 +19,6 @@ use serde_json::{Value, json};
 use crate::Failure;
 use crate::args::Format;
 use crate::output::format::{g, rate_bps, short};
-use crate::output::summary::aead_name;
 use crate::send::sending::Protection;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -175,7 +174,7 @@ impl Status {
         ));
         self.json(now, json!({
             "event": "connected", "host": host, "connect_ns": nanos(took), "packet_size_bytes": self.packet_size,
-            "receiver_key": protection.map(|protection| protection.receiver.to_string()),
+            "receiver_key": protection.and_then(|protection| protection.receiver).map(|key| key.to_string()),
         }));
     }
 
@@ -297,7 +296,7 @@ impl Status {
             ideal.unwrap_or_default(),
         );
         let remark = match protection {
-            Some(protection) => format!("encrypted by {}", aead_name(protection.aead)),
+            Some(protection) => protection.remark(),
             None => format!("checksum {:X}", stats.crc),
         };
         self.finished_as(stats, &remark, &rtt);
@@ -480,7 +479,7 @@ mod tests {
             LinkProperties { rtt_s: 0.1, speed_bps: 1e7, loss_forward: 0.0, loss_reverse: 0.0, buffer: 9 };
         let stats = SenderStats { srtt: Some(Duration::from_millis(100)), ..SenderStats::default() };
         for (window, ideal) in [(10, 10.0 * 1464.0 * 80.0), (5000, 1e7 * 1464.0 / 1472.0)] {
-            let (config, now) = (SenderConfig::new(window, link), rdt_driver::clock::now());
+            let (config, now) = (SenderConfig::new(window, link), rdt_udp::clock::now());
             let status = Status::new(Console::default(), Style::Silent, now, &config, Format::Classic);
             assert!((status.ideal_bps(&stats).unwrap() - ideal).abs() < 1.0, "W = {window}");
         }
@@ -488,7 +487,7 @@ mod tests {
 
     #[test]
     fn stall_skips_missed_status_lines() {
-        let (due, interval) = (rdt_driver::clock::now(), Duration::from_secs(2));
+        let (due, interval) = (rdt_udp::clock::now(), Duration::from_secs(2));
         let after = |late| (next_line(due, interval, due + Duration::from_millis(late)) - due).as_millis();
         assert_eq!(after(0), 2000);
         assert_eq!(after(10), 2000, "the usual delays do not add up");

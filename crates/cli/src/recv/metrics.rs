@@ -7,10 +7,10 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rdt_driver::Remote;
 use rdt_emulator::Ledger;
 use rdt_program::metrics::{self, Samples};
 use rdt_server::{Server, ServerStats};
+use rdt_udp::Remote;
 
 use super::app::Totals;
 

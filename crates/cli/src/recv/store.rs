@@ -315,7 +315,7 @@ impl Write for Device {
 
 #[cfg(test)]
 mod tests {
-    use rdt_driver::Remote;
+    use rdt_udp::Remote;
 
     use super::*;
 

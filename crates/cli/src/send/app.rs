@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use rdt_driver::{Application, DwordArray, Flow, Source};
+use rdt_endpoint::thread::{Application, Flow};
 use rdt_program::{Stop, talk};
 use rdt_transport::{Closed, Phase, TransferError};
 
@@ -12,6 +12,7 @@ use super::measure::Measure;
 use super::sending::{Progress, Sending};
 use crate::output::status::TransferBar;
 use crate::output::status::{Status, next_line};
+use crate::source::{DwordArray, Source};
 
 pub(crate) enum Outcome {
     /// `crc` is the CRC-32 of the receiver, in a format that has one.

@@ -5,10 +5,11 @@ use std::fs::File;
 use std::io::{self, Stdin};
 use std::path::Path;
 
-use rdt_driver::{DwordArray, Piped, Source, Waker, file_source};
-use rdt_payload as payload;
+use rdt_sim::payload;
+use rdt_udp::Waker;
 
 use crate::output::status::Status;
+use crate::source::{DwordArray, Piped, Source, file_source};
 use crate::{Failure, SendArgs};
 
 pub(crate) enum Data {

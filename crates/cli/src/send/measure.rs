@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use rdt_driver::{Fill, Source};
 use rdt_transport::{SenderStats, Spare};
 
 use crate::output::rtt_histogram::{RttHistogram, RttQuantiles};
+use crate::source::{Fill, Source};
 
 /// Bytes of a probe: a word of the array.
 const PROBE_BYTES: usize = 4;
@@ -244,8 +244,9 @@ impl Source for Gated {
 
 #[cfg(test)]
 mod tests {
-    use rdt_driver::{DwordArray, clock};
+    use crate::source::DwordArray;
     use rdt_transport::Waited;
+    use rdt_udp::clock;
 
     use super::*;
 

@@ -6,15 +6,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rdt_driver::{
-    Connected, SocketError, UdpIo, UdpOptions, UdpStats, Waiter, clock, run, send_memory, send_rest,
-};
+use rdt_endpoint::thread::{run, send_memory, send_rest};
 use rdt_program::{Console, Stop, talk};
 use rdt_transport::{
     Closed, ConfigError, FramePool, InitiatorConfig, Observer, Phase, SenderConfig, SenderStats,
     TransferError,
 };
 use rdt_trust::{ADDRESS_GIVE_UP, Attempt, AttemptEnd, Candidates, ChangedKeyProof, Dialer, bind_towards};
+use rdt_udp::{Connected, SocketError, UdpIo, UdpOptions, UdpStats, Waiter, clock};
 
 use serde_json::Value;
 

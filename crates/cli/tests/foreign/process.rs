@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use rdt_driver::clock;
+use rdt_udp::clock;
 use serde_json::Value;
 
 use crate::raw::WAIT_LIMIT;

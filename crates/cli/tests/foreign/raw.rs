@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use rdt_driver::clock;
+use rdt_udp::clock;
 
 use crate::wire::{self, hex};
 

@@ -6,7 +6,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use rdt_driver::clock;
+use rdt_udp::clock;
 
 use super::broken_output::syn;
 use super::process::{Program, Receiver, rdt_send};

@@ -5,13 +5,11 @@ use std::sync::Arc;
 
 use rdt_endpoint::tokio::{Endpoint, Stream};
 use rdt_endpoint::{Connect, ConnectError, EndpointConfig, StreamError, generate_key};
-use rdt_identity::Ticket;
 use rdt_program::host_port::HostPort;
 use rdt_transport::{ConnectionConfig, WindowConfig};
-use rdt_trust::serving::listen;
 use rdt_trust::{
-    Dialer, Gate, ListenOptions, Remote, TicketUse, bind_any, bind_towards, is_silent, race, reachable,
-    resolve,
+    Dialer, Gate, ListenOptions, Remote, Ticket, TicketUse, bind_any, bind_towards, is_silent, race,
+    reachable, resolve, serving::listen,
 };
 use tokio::sync::Semaphore;
 

@@ -5,10 +5,8 @@ use std::sync::Arc;
 
 use rdt_endpoint::EndpointConfig;
 use rdt_endpoint::tokio::{Endpoint, Stream};
-use rdt_identity::Ticket;
 use rdt_program::TaskStop;
-use rdt_trust::serving::LINGER;
-use rdt_trust::{TrustError, reachable};
+use rdt_trust::{Ticket, TrustError, reachable, serving::LINGER};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Stdin, stdin};
 use tokio::time::timeout;
 

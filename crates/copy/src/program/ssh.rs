@@ -4,8 +4,8 @@
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use rdt_identity::Ticket;
 use rdt_program::exit::{NOT_FOUND, TIMEOUT};
+use rdt_trust::Ticket;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::{sleep, timeout};

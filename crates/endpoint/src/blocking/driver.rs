@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use rdt_driver::{SocketError, clock};
+use rdt_udp::{SocketError, clock};
 
 use super::wait::{DriverWaker, Wait, waker, with_context};
 use crate::core::{Core, Shared};

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rdt_driver::wildcard_for;
+use rdt_udp::wildcard_for;
 
 use crate::config::{Connect, EndpointConfig, Listen};
 use crate::core::handles::{EndpointHandle, StreamHandle, endpoint_methods};
@@ -49,12 +49,12 @@ impl Endpoint {
     /// If the system has no threads left.
     #[cfg(feature = "emulator")]
     pub fn on_network_with(network: &Network, config: EndpointConfig) -> io::Result<Self> {
-        Self::spawn(Io::Network(network.port(rdt_driver::clock::now)), config)
+        Self::spawn(Io::Network(network.port(rdt_udp::clock::now)), config)
     }
 
     fn spawn(io: Io, config: EndpointConfig) -> io::Result<Self> {
         let wait = Wait::on(&io)?;
-        let shared = Shared::new(io, config, rdt_driver::clock::now)?;
+        let shared = Shared::new(io, config, rdt_udp::clock::now)?;
         let driver = Driver::spawn(Arc::clone(&shared), wait)?;
         Ok(Self(Arc::new(EndpointHandle(shared)), driver))
     }

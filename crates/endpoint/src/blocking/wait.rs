@@ -7,7 +7,7 @@ use std::task::{Context, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use rdt_driver::Waiter;
+use rdt_udp::Waiter;
 
 use crate::io::Io;
 
@@ -49,7 +49,7 @@ impl Wait {
             Self::Socket(waiter) => waiter.wait(deadline, writable),
             #[cfg(feature = "emulator")]
             Self::Park => {
-                let now = rdt_driver::clock::now();
+                let now = rdt_udp::clock::now();
                 match deadline {
                     Some(deadline) => thread::park_timeout(deadline.saturating_duration_since(now)),
                     None => thread::park(),
@@ -63,7 +63,7 @@ impl Wait {
 /// [`Waker`] that interrupts the driver's poll. If the driving thread wakes itself, it only sets a
 /// flag, which saves the system call.
 pub(super) struct DriverWaker {
-    waker: rdt_driver::Waker,
+    waker: rdt_udp::Waker,
     /// [`thread_number`] of the driving thread; 0 for none.
     driving: AtomicU64,
     /// True if the driving thread woke itself: it must not block before its next turn.

@@ -17,8 +17,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
 
+use crate::truesize;
 use rdt_crypto::{PublicKey, ResetKey, ResumptionCookie};
-use rdt_driver::truesize;
 use rdt_transport::{Closed, ConnectionId, ConnectionSet, ConnectionSetConfig};
 
 use crate::address::{PeerAddress, host_id};
@@ -107,7 +107,7 @@ impl Shared {
     pub(crate) fn new(io: Io, config: EndpointConfig, clock: Clock) -> std::io::Result<Arc<Self>> {
         let address = io.local_addr()?;
         let unix_time =
-            if io.socket().is_some() { rdt_driver::clock::unix_time_s() } else { EMULATED_UNIX_TIME };
+            if io.socket().is_some() { rdt_udp::clock::unix_time_s() } else { EMULATED_UNIX_TIME };
         let limits = ConnectionSetConfig {
             max_connections: config.max_connections,
             max_connections_per_source: config.max_connections_per_source,

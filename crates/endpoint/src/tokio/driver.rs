@@ -6,8 +6,8 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use ::tokio::task::yield_now;
-use rdt_driver::{BusyPoll, Policy};
 use rdt_transport::drive::Turn;
+use rdt_udp::{BusyPoll, Policy};
 
 use super::readiness::Readiness;
 use super::timer::Timer;

@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use rdt_driver::wildcard_for;
+use rdt_udp::wildcard_for;
 
 use crate::config::{Connect, EndpointConfig, Listen};
 use crate::core::handles::{EndpointHandle, endpoint_methods};
@@ -48,7 +48,7 @@ impl Endpoint {
         let io = Io::bind(address, config.udp).map_err(io::Error::other)?;
         let socket = io.socket().map(Readiness::new).transpose()?;
         let timer = Timer::of_socket()?;
-        Self::spawn(io, config, rdt_driver::clock::now, socket, timer)
+        Self::spawn(io, config, rdt_udp::clock::now, socket, timer)
     }
 
     /// Same as [`Endpoint::on_network`], with a configuration.

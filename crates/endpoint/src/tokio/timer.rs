@@ -112,7 +112,7 @@ mod timerfd {
                 guard.clear_ready();
                 // An earlier deadline may have expired since `now` was read: then the kernel's
                 // timer is no longer set.
-                let now = rdt_driver::clock::now();
+                let now = rdt_udp::clock::now();
                 if now >= deadline || self.set(now, deadline).is_err() {
                     return Poll::Ready(());
                 }
@@ -142,7 +142,7 @@ mod tests {
 
     #[::tokio::test]
     async fn earlier_expiry_does_not_swallow_deadline() {
-        let now = rdt_driver::clock::now();
+        let now = rdt_udp::clock::now();
         let (early, late) = (now + STEP, now + 100 * STEP);
         let mut timer = Timer::of_socket().unwrap();
         let polled = poll_fn(|cx| Poll::Ready(timer.poll(now, Some(early), cx))).await;
@@ -151,6 +151,6 @@ mod tests {
         // The turn of this call read the clock before the early deadline.
         let expiry = poll_fn(|cx| timer.poll(now, Some(late), cx));
         timeout(Duration::from_secs(10), expiry).await.expect("no expiry");
-        assert!(rdt_driver::clock::now() >= late);
+        assert!(rdt_udp::clock::now() >= late);
     }
 }

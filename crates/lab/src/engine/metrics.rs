@@ -106,7 +106,7 @@ fn transfer(
     let received = simulation.server(placed.to).transfers.get(&placed.from).unwrap_or(&nothing);
     let over = received.completed_at.or(node.ended_at.map(|at| at - simulation.epoch()));
     let end = over.unwrap_or(ended).min(ended);
-    let has_failed = matches!(node.outcome, Outcome::Failed { .. });
+    let has_failed = matches!(node.outcome, Outcome::Failed { .. } | Outcome::Closed(_));
     let received = Received {
         bytes: received.bytes,
         first_byte: received.first_byte_at,
@@ -135,7 +135,7 @@ fn transfer(
 
 /// Adds the counters of a sender.
 fn counters(node: &SenderNode, metrics: &mut FlowMetrics<'_>) {
-    let stats = node.sender.stats();
+    let stats = node.stats();
     for (name, count) in [
         ("retransmitted", stats.retransmitted),
         ("lost", stats.lost),

@@ -36,6 +36,8 @@ pub(crate) use flow_metrics::NOT_STATIONARY;
 pub use programs::use_program;
 pub(crate) use words::IPV6;
 pub use words::is_random;
+#[cfg(target_os = "linux")]
+pub(crate) use words::{Initiating, Responding};
 
 /// Outcome of one repetition.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -125,17 +127,14 @@ pub(crate) fn holds(rate: Bitrate) -> Result<bool, EngineError> {
     )))
 }
 
-/// Returns the configurations of both ends of a flow of rdt, with the same connection identifier as
-/// in virtual time.
+/// Returns both ends of the connection of a flow of rdt, the flow number `index` of a repetition.
 #[cfg(target_os = "linux")]
 pub(crate) fn rdt_ends(
     flow: &crate::flow::Flow,
     seed: u64,
     index: u64,
-) -> Result<(rdt_transport::SenderConfig, rdt_server::ServerConfig), EngineError> {
-    let sender = words::sender(flow, words::connection_id(seed, index))?;
-    let server = words::server(flow, &sender);
-    Ok((sender, server))
+) -> Result<(Initiating, Responding), EngineError> {
+    words::ends(flow, words::connection_seed(seed, index))
 }
 
 /// Returns the source of a flow of datagrams, with the same random gaps as in virtual time.

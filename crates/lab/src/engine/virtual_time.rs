@@ -9,7 +9,7 @@ use rdt_transport::Observer;
 
 use super::flow_metrics::{fixed_warm_up, keeps_series};
 use super::words::{
-    application, check, connection_id, read_policy, sender, server, shares_air, source, start,
+    application, check, connection_seed, read_policy, sender, server, shares_air, source, start,
 };
 use super::{Engine, EngineError, Run, metrics};
 use crate::cell::{Cell, Physics};
@@ -118,12 +118,13 @@ fn place<'a>(
         simulation.record_arrivals(to, measure.series);
         (from, to, false)
     } else {
-        let config = sender(flow, connection_id(seed, index))?;
+        let config = sender(flow, connection_seed(seed, index))?;
         let to = simulation.add_server(server(flow, &config));
         simulation.record_goodput(to, measure.series);
         if let Some(policy) = read_policy(flow) {
             simulation.set_read_policy(to, policy);
         }
+        simulation.set_cipher(flow.cipher);
         let from = simulation.add_application(config, to, application(flow, start));
         let from = from.map_err(|error| EngineError::Word(format!("flow {}: {error}", flow.name)))?;
         (from, to, true)
@@ -159,7 +160,7 @@ fn observe(
         Box::new(limits.clone()),
         Box::new(window.clone()),
     ];
-    simulation.sender_mut(sender).sender.observe(Box::new(all));
+    simulation.sender_mut(sender).observe(Box::new(all));
     Observers { samples, marks, limits, window }
 }
 

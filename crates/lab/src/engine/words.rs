@@ -1,15 +1,18 @@
 //! From the words of a flow to the configuration of its two ends: of rdt, and of a source of
 //! datagrams.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use rdt_crypto::{Entropy, StaticKey};
 use rdt_emulator::spec::PathSpec;
 use rdt_emulator::{BackOff, Discipline, LinkConfig, Loss, VaryingRate, WifiConfig, child_seed};
 use rdt_server::{LinkMode, ServerConfig};
 use rdt_sim::{Application, Arrivals, ReadPolicy, Source};
 use rdt_transport::congestion::Algorithm;
 use rdt_transport::{
-    AckConfig, LossDetection, LossWindow, ReceiverConfig, RtoPolicy, SenderConfig, WindowConfig,
+    AckConfig, ConnectionConfig, InitiatorConfig, LossDetection, LossWindow, ReceiverConfig, ResponderConfig,
+    RtoPolicy, SenderConfig, WindowConfig,
 };
 
 use super::EngineError;
@@ -31,6 +34,8 @@ const UDP_HEADER: u32 = 8;
 const FRAGMENT_HEADER: u32 = 8;
 /// Smallest fragment in the simulator, which writes number and time into each, bytes.
 const MIN_PIECE: u32 = 12;
+/// Least silence of the receiver after which a connection ends, as in `rdt-send`.
+const MIN_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Child number of a repetition's seed for the starts of flows. Links have the numbers from 1 on.
 const START_CHILD: u64 = 1 << 32;
 
@@ -112,15 +117,15 @@ pub(super) fn start(flow: &Flow, seed: u64, index: u64) -> Duration {
     from + Duration::from_nanos(u64::try_from(offset).unwrap_or(u64::MAX))
 }
 
-/// Returns the identifier of a flow's connection. It seeds the random decisions of the sender, so
-/// it differs by flow.
-pub(super) fn connection_id(seed: u64, index: u64) -> u64 {
+/// Returns the seed of a flow's connection: of its keys, and of the random decisions of its sender.
+/// It differs by flow.
+pub(super) fn connection_seed(seed: u64, index: u64) -> u64 {
     child_seed(seed, (1 << 33) + index)
 }
 
 /// Returns the configuration of a sender.
-pub(super) fn sender(flow: &Flow, connection_id: u64) -> Result<SenderConfig, EngineError> {
-    let mut config = SenderConfig::native(connection_id);
+pub(super) fn sender(flow: &Flow, seed: u64) -> Result<SenderConfig, EngineError> {
+    let mut config = SenderConfig::native(seed);
     if flow.kind == FlowKind::Classic {
         let cc = flow.cc.as_deref().map(str::parse);
         let Some(Ok(Algorithm::Fixed(window))) = cc else {
@@ -141,9 +146,6 @@ pub(super) fn sender(flow: &Flow, connection_id: u64) -> Result<SenderConfig, En
         config.congestion = Algorithm::Cubic;
         (config.pacing, config.ecn) = (false, false);
         config.rto = RtoPolicy::Rfc6298 { min: TCP_MIN_RTO, backoff_max: TCP_MAX_RTO };
-    }
-    if let Some(bytes) = flow.window {
-        config.early_data = config.early_data.min(bytes);
     }
     if let Some(name) = &flow.cc {
         config.congestion = name.parse().map_err(|error| flow_error(flow, error))?;
@@ -181,9 +183,9 @@ pub(super) fn server(flow: &Flow, sender: &SenderConfig) -> ServerConfig {
         faithful: true,
         ..ReceiverConfig::reference()
     };
+    receiver.stream_window.mss = sender.payload_size() as u64;
     if let Some(bytes) = flow.window {
-        receiver.stream_window =
-            WindowConfig { initial: bytes, max: bytes, mss: sender.payload_size() as u64 };
+        receiver.stream_window = WindowConfig::fixed(bytes, receiver.stream_window.mss);
     }
     if let Some((packets, delay)) = flow.ack {
         receiver.acks = AckConfig::exact(packets, delay);
@@ -191,6 +193,48 @@ pub(super) fn server(flow: &Flow, sender: &SenderConfig) -> ServerConfig {
     let mut server = ServerConfig::new(receiver, LinkMode::None);
     server.listener.secret = Some([1; 32]);
     server
+}
+
+/// Initiator of a flow's connection, as `rdt-send` is one.
+pub(crate) struct Initiating {
+    pub(crate) config: ConnectionConfig,
+    pub(crate) initiator: InitiatorConfig,
+    pub(crate) entropy: Entropy,
+}
+
+/// Responder of a flow's connection, as `rdt-recv` is one.
+pub(crate) struct Responding {
+    pub(crate) server: ServerConfig,
+    pub(crate) responder: ResponderConfig,
+    pub(crate) entropy: Entropy,
+}
+
+/// Returns both ends of a flow's connection. Their keys follow from `seed`.
+pub(super) fn ends(flow: &Flow, seed: u64) -> Result<(Initiating, Responding), EngineError> {
+    let config = connection(flow, sender(flow, seed)?);
+    let server = server(flow, &config.sender);
+    let [entropy, mut theirs] = [1, 2].map(|side| {
+        let mut bytes = [side; 32];
+        bytes[..8].copy_from_slice(&seed.to_le_bytes());
+        Entropy::from_seed(bytes)
+    });
+    let identity = Arc::new(StaticKey::generate(&mut theirs));
+    let initiator = InitiatorConfig { remote: Some(identity.public()), ..InitiatorConfig::default() };
+    let mut responder = ResponderConfig::open(identity);
+    responder.config.dangerously_unencrypted = config.dangerously_unencrypted;
+    Ok((Initiating { config, initiator, entropy }, Responding { server, responder, entropy: theirs }))
+}
+
+/// Returns the configuration of the connection of a sender.
+pub(super) fn connection(flow: &Flow, sender: SenderConfig) -> ConnectionConfig {
+    ConnectionConfig {
+        idle_timeout: sender.give_up.max(MIN_IDLE_TIMEOUT),
+        sender,
+        one_way: true,
+        aead: Some(flow.cipher),
+        dangerously_unencrypted: !flow.cipher.is_encrypted(),
+        ..ConnectionConfig::default()
+    }
 }
 
 pub(super) fn application(flow: &Flow, start: Duration) -> Application {

@@ -58,6 +58,7 @@ const BUILTIN: &[Builtin] = builtin! {
     "004-G" "004-g.toml"
     "004-H" "004-h.toml"
     "004-I" "004-i.toml"
+    "CIPHER" "cipher.toml"
 };
 
 /// Returns all experiments that are part of the program, by their identities.

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use rdt_crypto::Aead;
 use rdt_emulator::{parse_bitrate, parse_bytes, parse_duration};
 
 use super::error::suggest;
 use crate::flow::{Flow, FlowKind, Reads, Spacing};
 
 /// Words of a flow that a factor may vary, each with its values as the end of a sentence.
-const WORDS: [(&str, &str); 26] = [
+const WORDS: [(&str, &str); 27] = [
     ("kind", "rdt, classic, tcp or udp"),
     ("count", "a number of equal flows, which are named NAME1, NAME2 and so on"),
     ("start", "a time such as 10s, or two such as 0s..100ms between which each repetition draws"),
@@ -29,6 +30,7 @@ const WORDS: [(&str, &str); 26] = [
     ("max-rto", "a time such as 60s"),
     ("pacing", "on or off"),
     ("ecn", "on or off"),
+    ("cipher", "none, aes-128-gcm, aes-256-gcm or chacha20-poly1305"),
     ("packet", "the largest IP packet in bytes, such as 1500"),
     ("send-buffer", "a size such as 64kib"),
     ("receiver.window", "a size such as 16kib"),
@@ -40,7 +42,7 @@ const WORDS: [(&str, &str); 26] = [
 /// Words that only flows of datagrams have.
 const UDP_WORDS: [&str; 3] = ["size", "spacing", "device-mtu"];
 /// Words that only flows with feedback have.
-const TRANSPORT_WORDS: [&str; 14] = [
+const TRANSPORT_WORDS: [&str; 15] = [
     "cc",
     "recovery",
     "sack",
@@ -50,6 +52,7 @@ const TRANSPORT_WORDS: [&str; 14] = [
     "max-rto",
     "pacing",
     "ecn",
+    "cipher",
     "packet",
     "receiver.window",
     "receiver.reads",
@@ -189,6 +192,10 @@ impl FlowDraft {
             "max-rto" => flow.max_rto = Some(time(value)?),
             "pacing" => flow.pacing = Some(switch(value)?),
             "ecn" => flow.ecn = Some(switch(value)?),
+            "cipher" => {
+                let known = Aead::ALL.into_iter().find(|aead| aead.name() == value);
+                flow.cipher = known.ok_or_else(|| format!("'{value}' is no cipher"))?;
+            }
             "packet" => flow.packet = Some(positive(number(value)?, value)?),
             "receiver.window" => flow.window = Some(positive(size(value)?, value)?),
             "receiver.reads" => flow.reads = Reads::Rate(rate(value)?),

@@ -25,12 +25,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rdt_server::ServerConfig;
-use rdt_transport::SenderConfig;
 use rdt_udp::{TcpInfo, UdpIo, clock};
 use serde_json::{Value, json};
 
-use crate::engine::{rdt_ends, udp_source};
+use crate::engine::{Initiating, Responding, rdt_ends, udp_source};
 use crate::flow::{Flow, FlowKind};
 pub(crate) use counts::{CA_CWR, CA_LOSS, CA_RECOVERY, numbers};
 use counts::{Received, Samples, Sent};
@@ -139,9 +137,9 @@ enum Prepared {
 /// Sockets and configurations of a flow of rdt.
 struct RdtEnds {
     receiver: UdpIo,
-    server: ServerConfig,
+    responding: Responding,
     sender: UdpIo,
-    config: SenderConfig,
+    initiating: Initiating,
     to: SocketAddr,
     has_path: bool,
 }
@@ -161,13 +159,14 @@ fn prepare(flow: &Flow, index: u16, request: &Request, ends: &[End; 2]) -> Resul
             let (listener, sender) = (tcp::listener(flow, to, port)?, tcp::sender(flow, from)?);
             Ok(Prepared::Tcp { listener, sender, to: SocketAddr::new(to.local, port) })
         }
-        FlowKind::Rdt | FlowKind::Classic => {
-            let (config, server) = rdt_ends(flow, request.seed, index.into())
+        FlowKind::Classic => Err(LoadError::Word("the classic format runs in virtual time".into())),
+        FlowKind::Rdt => {
+            let (initiating, responding) = rdt_ends(flow, request.seed, index.into())
                 .map_err(|error| LoadError::Word(error.to_string()))?;
             let (receiver, sender) =
                 (rdt::socket(to, port, request.offload)?, rdt::socket(from, 0, request.offload)?);
             let (to, has_path) = (SocketAddr::new(to.local, port), request.has_path);
-            Ok(Prepared::Rdt(Box::new(RdtEnds { receiver, server, sender, config, to, has_path })))
+            Ok(Prepared::Rdt(Box::new(RdtEnds { receiver, responding, sender, initiating, to, has_path })))
         }
     }
 }
@@ -186,9 +185,9 @@ impl Prepared {
                 std::thread::spawn(move || udp::send(&source, &sender, &sending));
             }
             Self::Rdt(ends) => {
-                let RdtEnds { receiver, server, sender, config, to, has_path } = *ends;
-                std::thread::spawn(move || rdt::receive(receiver, server, &receiving));
-                std::thread::spawn(move || rdt::send(sender, to, config, has_path, &sending));
+                let RdtEnds { receiver, responding, sender, initiating, to, has_path } = *ends;
+                std::thread::spawn(move || rdt::receive(receiver, responding, &receiving));
+                std::thread::spawn(move || rdt::send(sender, to, initiating, has_path, &sending));
             }
         }
     }

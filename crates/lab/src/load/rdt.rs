@@ -1,25 +1,27 @@
 //! Flows of rdt over UDP sockets: the state machines and the event loop of `rdt-send` and
-//! `rdt-recv`, with an application that writes and reads as the words of the flow say.
+//! `rdt-recv`, with an application that writes and reads as the words of the flow say. Each flow is
+//! a connection of its own.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use rdt_driver::{
-    Application, Connected, Flow as Next, Remote, SocketError, UdpIo, UdpOptions, Waiter, run, send_memory,
-    truesize,
-};
-use rdt_server::{SenderId, Server, ServerConfig};
+use rdt_endpoint::thread::{Application, Flow as Next, run, send_memory};
+use rdt_endpoint::truesize;
+use rdt_server::{SenderId, Server};
 use rdt_transport::congestion::Cause;
 use rdt_transport::{
-    Endpoint as _, Interest, Observer, ReceiverEvent, Sender, SenderConfig, SenderEvent, Trace,
+    Closed, Connection, ConnectionEvent, ConnectionId, ConnectionSet, ConnectionSetConfig, Endpoint as _,
+    Interest, Observer, ReceiverEvent, SenderStats, Trace,
 };
+use rdt_udp::{Connected, Remote, SocketError, UdpIo, UdpOptions, Waiter, clock};
 
 use super::counts::{CA_RECOVERY, Sample};
 use super::network::End;
 use super::tcp::{RATE_INTERVAL, bytes_at, due};
 use super::{LoadError, SAMPLE_INTERVAL, Shared};
+use crate::engine::{Initiating, Responding};
 use crate::flow::Reads;
 
 /// Returns a socket at `end`. Port 0 is any port, for a sender. With `offload` a system call has
@@ -34,9 +36,16 @@ pub(super) fn socket(end: &End, port: u16, offload: bool) -> Result<UdpIo, LoadE
 }
 
 /// Receives one transfer.
-pub(super) fn receive(mut io: UdpIo, mut config: ServerConfig, shared: &Shared) {
+pub(super) fn receive(mut io: UdpIo, responding: Responding, shared: &Shared) {
+    let Responding { server: mut config, responder, entropy } = responding;
     config.listener.socket_buffer = Some(truesize::socket_buffer(io.stats().receive_buffer));
     let mut server = Server::new(config);
+    let environment = ConnectionSetConfig {
+        ip_of: Some(|remote: &Remote| remote.addr.ip()),
+        local_ip_of: Some(|remote: &Remote| remote.local),
+        ..ConnectionSetConfig::default()
+    };
+    server.listen(responder, environment, entropy);
     let keeps = config.listener.receiver.keep_payload;
     let mut receiving = Receiving { shared, keeps, peer: None, bytes: 0, begin: None, is_whole: false };
     let waiter = Waiter::new(io.socket(), Duration::ZERO).map_err(SocketError::Receive);
@@ -48,19 +57,28 @@ pub(super) fn receive(mut io: UdpIo, mut config: ServerConfig, shared: &Shared) 
 
 /// Opens a connection at the start of the flow, and writes until its end. `watches_recovery` adds
 /// the recovery episodes to the samples, which costs the sender some time for each packet.
-pub(super) fn send(io: UdpIo, to: SocketAddr, config: SenderConfig, watches_recovery: bool, shared: &Shared) {
+pub(super) fn send(
+    io: UdpIo,
+    to: SocketAddr,
+    initiating: Initiating,
+    watches_recovery: bool,
+    shared: &Shared,
+) {
     let start = shared.flow.start.0;
     shared.clock.sleep_until(start);
+    let Initiating { config, initiator, entropy } = initiating;
     let transfer = || {
         let mut waiter = Waiter::new(io.socket(), Duration::ZERO).map_err(|error| error.to_string())?;
         let mut socket = Connected::new(io, to);
-        let mut sender =
-            Sender::with_memory(config, send_memory(&mut socket)).map_err(|error| error.to_string())?;
-        let watch = Arc::new(Watch { watches_recovery, ..Watch::default() });
-        sender.observe(Box::new(Watcher(Arc::clone(&watch))));
-        sender.open().map_err(|error| error.to_string())?;
-        let mut sending = Sending { shared, watch, written: 0, is_finished: false, next_sample: start };
-        run(&mut sender, &mut socket, &mut sending, &mut waiter).map_err(|error| error.to_string())
+        let (limits, memory) = (ConnectionSetConfig::default(), send_memory(&mut socket));
+        let mut set = ConnectionSet::with_memory(limits, entropy, memory);
+        let (now, mss) = (clock::now(), config.payload_size() as u64);
+        let id = set.connect(now, (), initiator, config).map_err(|error| error.to_string())?;
+        let watch = Arc::new(Watch { watches_recovery, mss, ..Watch::default() });
+        let observer = Box::new(Watcher(Arc::clone(&watch)));
+        set.with(now, id, |connection| connection.observe(observer));
+        let mut sending = Sending { shared, id, watch, written: 0, is_finished: false, next_sample: start };
+        run(&mut set, &mut socket, &mut sending, &mut waiter).map_err(|error| error.to_string())
     };
     if let Err(sentence) = transfer() {
         shared.fail(&format!("the sender failed: {sentence}"));
@@ -71,7 +89,7 @@ struct Receiving<'a> {
     shared: &'a Shared,
     /// True if the receiver keeps the data until the application reads it.
     keeps: bool,
-    peer: Option<Remote>,
+    peer: Option<SenderId<Remote>>,
     /// Bytes read.
     bytes: u64,
     /// Time of the first byte.
@@ -83,9 +101,9 @@ struct Receiving<'a> {
 impl Receiving<'_> {
     /// Reads what has arrived, as far as the flow's rule allows. Returns the time of the next read
     /// if data is left.
-    fn read(&mut self, now: Instant, server: &mut Server<Remote>, peer: Remote) -> Option<Instant> {
+    fn read(&mut self, now: Instant, server: &mut Server<Remote>, peer: SenderId<Remote>) -> Option<Instant> {
         if !self.keeps {
-            let received = server.listener().received_bytes(peer);
+            let received = server.received_bytes(peer);
             self.count(received.saturating_sub(self.bytes));
             return None;
         }
@@ -124,7 +142,7 @@ impl Receiving<'_> {
 
 impl Application<Server<Remote>> for Receiving<'_> {
     fn pump(&mut self, now: Instant, server: &mut Server<Remote>) -> Next {
-        while let Some((SenderId::Address(peer), event)) = server.poll_event() {
+        while let Some((peer, event)) = server.poll_event() {
             match event {
                 ReceiverEvent::Started => self.peer = Some(peer),
                 ReceiverEvent::Finished { .. } => self.is_whole = true,
@@ -149,6 +167,7 @@ impl Application<Server<Remote>> for Receiving<'_> {
 
 struct Sending<'a> {
     shared: &'a Shared,
+    id: ConnectionId,
     watch: Arc<Watch>,
     written: u64,
     is_finished: bool,
@@ -158,14 +177,14 @@ struct Sending<'a> {
 impl Sending<'_> {
     /// Writes what is due, as far as the send buffer has room. Returns the time of the next write.
     /// `None` if only the buffer limits.
-    fn write(&mut self, now: Instant, sender: &mut Sender) -> Option<Instant> {
+    fn write(&mut self, now: Instant, connection: &mut Connection) -> Option<Instant> {
         let (flow, at) = (&self.shared.flow, self.shared.clock.at(now));
         let end = [flow.stop, self.shared.duration].into_iter().flatten().min();
         let total = flow.bytes.unwrap_or(u64::MAX);
         let is_over = end.is_some_and(|end| at >= end);
         let due = if is_over { self.written } else { due(flow, at.saturating_sub(flow.start.0)).min(total) };
         while self.written < due {
-            let Ok(spare) = sender.spare() else { return None };
+            let Ok(spare) = connection.spare() else { return None };
             let rest = usize::try_from(due - self.written).unwrap_or(usize::MAX);
             let mut room = 0;
             for piece in spare.within(rest) {
@@ -175,56 +194,72 @@ impl Sending<'_> {
             if room == 0 {
                 break;
             }
-            sender.advance(room);
+            connection.advance(room);
             self.written += room as u64;
         }
         self.shared.sent().bytes = self.written;
         if is_over || self.written >= total {
             self.is_finished = true;
-            // Cannot fail: the sender is open.
-            let _ = sender.finish();
+            connection.finish();
             return None;
         }
         if self.written < due {
             return end.map(|end| self.shared.clock.instant(end));
         }
-        sender.push();
+        connection.push();
         Some(now + RATE_INTERVAL)
     }
 
-    fn sample(&self, now: Instant, sender: &Sender) {
+    fn sample(&self, now: Instant, set: &ConnectionSet<()>) {
         let at = self.shared.clock.at(now);
-        if sender.stats().handshake_rtt.is_some() && self.shared.duration.is_none_or(|end| at <= end) {
+        let Some(stats) = set.get(self.id).map(|connection| connection.stats().sender) else { return };
+        if stats.handshake_rtt.is_some() && self.shared.duration.is_none_or(|end| at <= end) {
             let life = at.saturating_sub(self.shared.flow.start.0);
-            self.shared.samples().add(at, self.watch.sample(sender, life));
+            self.shared.samples().add(at, self.watch.sample(&stats, life));
         }
+    }
+
+    /// Handles an event. Returns true at the end of the transfer.
+    fn on_event(&self, now: Instant, set: &ConnectionSet<()>, event: &ConnectionEvent) -> bool {
+        match event {
+            ConnectionEvent::Connected { .. } => {
+                let rtt = set.get(self.id).and_then(|connection| connection.stats().sender.handshake_rtt);
+                self.shared.sent().handshake = rtt;
+                return false;
+            }
+            ConnectionEvent::Delivered { .. } => self.shared.sent().ended = Some(self.shared.clock.at(now)),
+            // After the stream was delivered, or caused by this side.
+            ConnectionEvent::Closed(Closed::Finished | Closed::Local) => return true,
+            ConnectionEvent::Closed(closed) => {
+                self.shared.fail(&format!("the transfer failed: {closed}"));
+            }
+            ConnectionEvent::Readable | ConnectionEvent::Writable | ConnectionEvent::Finished { .. } => {
+                return false;
+            }
+        }
+        self.sample(now, set);
+        true
     }
 }
 
-impl Application<Sender> for Sending<'_> {
-    fn pump(&mut self, now: Instant, sender: &mut Sender) -> Next {
-        while let Some(event) = sender.poll_event() {
-            match event {
-                SenderEvent::Connected { rtt } => self.shared.sent().handshake = Some(rtt),
-                SenderEvent::Finished { .. } => {
-                    self.sample(now, sender);
-                    self.shared.sent().ended = Some(self.shared.clock.at(now));
-                    return Next::Done;
-                }
-                SenderEvent::Failed { error, .. } => {
-                    self.sample(now, sender);
-                    self.shared.fail(&format!("the transfer failed: {error}"));
-                    return Next::Done;
-                }
+impl Application<ConnectionSet<()>> for Sending<'_> {
+    fn pump(&mut self, now: Instant, set: &mut ConnectionSet<()>) -> Next {
+        while let Some((_, event)) = set.poll_event() {
+            if self.on_event(now, set, &event) {
+                return Next::Done;
             }
         }
         if self.shared.clock.at(now) >= self.next_sample {
-            self.sample(now, sender);
+            self.sample(now, set);
             while self.next_sample <= self.shared.clock.at(now) {
                 self.next_sample += SAMPLE_INTERVAL;
             }
         }
-        let next_write = if self.is_finished { None } else { self.write(now, sender) };
+        let id = self.id;
+        let next_write = match self.is_finished {
+            false => set.with(now, id, |connection| self.write(now, connection)).flatten(),
+            true => None,
+        };
         Next::Wait(next_write.into_iter().chain([self.shared.clock.instant(self.next_sample)]).min())
     }
 }
@@ -233,6 +268,8 @@ impl Application<Sender> for Sending<'_> {
 #[derive(Debug, Default)]
 struct Watch {
     watches_recovery: bool,
+    /// Payload of a full packet, bytes.
+    mss: u64,
     is_recovering: AtomicBool,
     /// Receiver's window, bytes.
     window: AtomicU64,
@@ -240,13 +277,12 @@ struct Watch {
 
 impl Watch {
     /// Returns the state of a sender `life` after its start.
-    fn sample(&self, sender: &Sender, life: Duration) -> Sample {
-        let stats = sender.stats();
+    fn sample(&self, stats: &SenderStats, life: Duration) -> Sample {
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let is_recovering = self.is_recovering.load(Ordering::Relaxed);
         Sample {
             ca_state: if is_recovering { CA_RECOVERY } else { 0 },
-            mss: sender.config().payload_size() as u64,
+            mss: self.mss,
             cwnd: stats.cwnd,
             ssthresh: stats.ssthresh.unwrap_or(0),
             in_flight: stats.in_flight,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rdt_crypto::Aead;
 use serde_json::{Value, json};
 
 use crate::cell::nanoseconds;
@@ -89,6 +90,7 @@ fn flow(value: &Value) -> Option<Flow> {
     let text = |key: &str| value[key].as_str().map(str::to_owned);
     let kinds = [FlowKind::Rdt, FlowKind::Tcp, FlowKind::Udp];
     let reads = &value["reads"];
+    let cipher = value["cipher"].as_str().unwrap_or(Aead::None.name());
     Some(Flow {
         kind: kinds.into_iter().find(|kind| value["kind"] == kind.word())?,
         start: times(&value["start_ns"])?,
@@ -107,6 +109,7 @@ fn flow(value: &Value) -> Option<Flow> {
         max_rto: time(&value["max_rto_ns"]),
         pacing: value["pacing"].as_bool(),
         ecn: value["ecn"].as_bool(),
+        cipher: Aead::ALL.into_iter().find(|aead| aead.name() == cipher)?,
         packet: number(&value["packet"]),
         send_buffer: value["send_buffer"].as_u64(),
         window: value["window"].as_u64(),
@@ -145,6 +148,7 @@ mod tests {
             max_rto: Some(60 * second),
             pacing: Some(false),
             ecn: Some(true),
+            cipher: Aead::Aes128Gcm,
             packet: Some(1480),
             send_buffer: Some(65_536),
             window: Some(5_000),

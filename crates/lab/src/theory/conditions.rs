@@ -256,7 +256,7 @@ pub(super) mod tests {
     fn headers_and_loss_come_from_the_path() {
         let path = "rtt = '10ms'\nrate = '8mbit'\nloss = '2.5%/0'\nheaders = 28\nframing = 38";
         let it = conditions(path, |_| ());
-        assert_eq!((it.payload, it.on_link), (1444.0, 1538.0));
+        assert_eq!((it.payload, it.on_link), (1432.0, 1538.0));
         assert!((it.loss - 0.025).abs() < 1e-12 && (it.idle_rtt_s() - 0.011_538).abs() < 1e-9, "{it:?}");
         let reversed = conditions(path, |flow| flow.reverse = true);
         assert!(reversed.loss < 1e-12, "{reversed:?}");

@@ -95,13 +95,13 @@ mod tests {
                 flow.ack = Some((2, Duration::from_millis(25)));
             });
             let ours = window(&it).expect("a window").value;
-            let expected = moved * 1444.0 * 8.0 / it.idle_rtt_s();
+            let expected = moved * 1432.0 * 8.0 / it.idle_rtt_s();
             assert!((ours / expected - 1.0).abs() < 1e-9, "window {bytes}: {ours} for {expected}");
             assert!(!link(&it).expect("a rate").valid, "window {bytes} does not fill the link");
         }
     }
 
-    /// 64 packets of 1,444 bytes in 10 ms, and with 12 us to send one of them at 1 Gbit/s.
+    /// 64 packets of 1,432 bytes in 10 ms, and with 12 us to send one of them at 1 Gbit/s.
     #[test]
     fn fixed_windows_need_no_window_of_the_receiver() {
         let at = |window| {
@@ -114,10 +114,10 @@ mod tests {
             let ours = ours.expect("a window");
             assert!(ours.valid && (ours.value / theirs - 1.0).abs() < 1e-9, "{ours:?} for {theirs}");
         };
-        let bits = 64.0 * 1444.0 * 8.0;
+        let bits = 64.0 * 1432.0 * 8.0;
         near(window(&at(None)), bits / 0.010_012);
         near(window_over_rtt(&at(None)), bits / 0.010);
-        near(window(&at(Some(10 * 1444))), bits / 6.4 / 0.010_012);
+        near(window(&at(Some(10 * 1432))), bits / 6.4 / 0.010_012);
         let slow = conditions("rtt = '10ms'\nrate = '8mbit'\nheaders = 28", |flow| {
             flow.cc = Some("fixed:64".to_owned());
         });

@@ -3,24 +3,28 @@
 use std::time::{Duration, Instant};
 
 use rdt_emulator::{Direction, DropCause};
+use rdt_transport::{ConnectionId, SenderStats};
 
 use super::Simulation;
 use crate::limits::{LimitRecorder, Limits};
 use crate::network::WireId;
-use crate::node::NodeId;
+use crate::node::{Node, NodeId};
 use crate::queue_series::QueueSeries;
 
 impl Simulation {
-    /// Counts the bytes that a server's application reads from now on in bins of this width, for
-    /// each peer ([`Transfer::goodput`](crate::Transfer)). If the receivers drop the payload
+    /// Counts the bytes that the application of a server, or of a node with connections, reads from
+    /// now on in bins of this width, for each peer ([`Transfer::goodput`](crate::Transfer)). If the receivers drop the payload
     /// ([`ReceiverConfig::keep_payload`](rdt_transport::ReceiverConfig)), bytes count when they
     /// have arrived in order.
     ///
     /// # Panics
     /// If the width is zero.
-    pub fn record_goodput(&mut self, server: NodeId, width: Duration) {
+    pub fn record_goodput(&mut self, id: NodeId, width: Duration) {
         assert!(!width.is_zero(), "the width of a bin is not zero");
-        self.server_mut(server).bin = Some(width);
+        match &mut self.nodes[id.index()] {
+            Node::Connections(node) => node.bin = Some(width),
+            _ => self.server_mut(id).bin = Some(width),
+        }
     }
 
     /// Counts the payload of each source that arrives at `sink` from now on in bins of this width
@@ -71,6 +75,11 @@ impl Simulation {
     /// sender and its server, so the route must be known.
     pub fn measure_limits(&mut self, sender: NodeId) -> LimitRecorder {
         let ends = (sender, self.sender(sender).server);
+        self.measure_limits_between(ends)
+    }
+
+    /// Same as [`Simulation::measure_limits`] of a stream from one node to another.
+    pub fn measure_limits_between(&mut self, ends: (NodeId, NodeId)) -> LimitRecorder {
         let hops = self.network.hops(ends);
         // Only busy periods of at least the smallest RTT count, which is not below these delays.
         // Half of them leaves room for what an estimate subtracts.
@@ -90,10 +99,34 @@ impl Simulation {
     pub fn limits(&self, sender: NodeId, recorder: &LimitRecorder) -> Limits {
         let node = self.sender(sender);
         let Some(opened) = node.opened_at else { return Limits::default() };
+        let times = (opened, node.ended_at.unwrap_or(self.now));
+        self.limits_of((sender, node.server), times, &node.stats(), recorder)
+    }
+
+    /// Returns the limits of one side's stream of a connection, until the peer confirmed it, or
+    /// until now.
+    ///
+    /// # Panics
+    /// If `node` has no such connection.
+    pub fn limits_of_connection(&self, node: NodeId, id: ConnectionId, recorder: &LimitRecorder) -> Limits {
+        let there = self.connections(node);
+        let exchange = &there.exchanges[&id];
+        let Some(peer) = there.set.address(id) else { return Limits::default() };
+        let end = exchange.delivered_at.or(exchange.closed_at).unwrap_or(self.now);
+        let stats = there.set.get(id).map(|connection| connection.stats().sender).unwrap_or_default();
+        self.limits_of((node, peer), (exchange.opened_at, end), &stats, recorder)
+    }
+
+    fn limits_of(
+        &self,
+        ends: (NodeId, NodeId),
+        (opened, end): (Instant, Instant),
+        stats: &SenderStats,
+        recorder: &LimitRecorder,
+    ) -> Limits {
         // A link that is busy for a whole RTT has a queue that the sender does not let run empty.
-        let rtt = node.sender.stats().min_rtt.unwrap_or_default();
-        let busy = self.network.busy_periods((sender, node.server), rtt);
-        recorder.limits(opened, node.ended_at.unwrap_or(self.now), busy)
+        let busy = self.network.busy_periods(ends, stats.min_rtt.unwrap_or_default());
+        recorder.limits(opened, end, busy)
     }
 
     /// Samples the queues up to `until`, before the events of that time.

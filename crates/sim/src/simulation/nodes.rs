@@ -1,25 +1,31 @@
 //! Nodes of a simulation: creation, and access by identifier.
 
+use rdt_crypto::Entropy;
 use rdt_server::ServerConfig;
 use rdt_transport::{
     ConfigError, ConnectionConfig, ConnectionId, ConnectionSetConfig, InitiatorConfig, ResponderConfig,
-    Sender, SenderConfig,
+    SenderConfig,
 };
 
 use super::{NodeTimer, Simulation};
 use crate::application::Application;
 use crate::connection_node::ConnectionsNode;
-use crate::node::{Node, NodeId, SenderNode, ServerNode};
+use crate::node::{Node, NodeId};
+use crate::sender_node::{SenderEnv, SenderNode};
+use crate::server_node::ServerNode;
 use crate::sink::SinkNode;
 use crate::source::{Source, SourceNode};
 
 impl Simulation {
-    /// Adds a server, and an application that reads and confirms its transfers.
+    /// Adds a server, and an application that reads and confirms its transfers. It takes classic
+    /// transfers and connections.
     pub fn add_server(&mut self, config: ServerConfig) -> NodeId {
-        self.add(Node::Server(Box::new(ServerNode::new(config, self.epoch))))
+        let node = ServerNode::new(config, self.next_id(), self.epoch, self.now);
+        self.add(Node::Server(Box::new(node)))
     }
 
-    /// Adds a sender that connects to `server` immediately and transfers `bytes` bytes.
+    /// Adds a sender that connects to `server` immediately and transfers `bytes` bytes. A native
+    /// one opens a connection; the seed of its configuration gives the keys and connection IDs.
     ///
     /// # Errors
     /// As [`SenderConfig::validate`].
@@ -46,52 +52,71 @@ impl Simulation {
         application: Application,
     ) -> Result<NodeId, ConfigError> {
         application.check();
-        let sender = Sender::with_memory(config, self.frames.clone())?;
-        let node = SenderNode::new(sender, server, application, self.epoch, self.now);
+        let node = self.new_sender(self.next_id(), config, server, application)?;
         Ok(self.add(Node::Sender(Box::new(node))))
+    }
+
+    pub(super) fn new_sender(
+        &self,
+        id: NodeId,
+        config: SenderConfig,
+        server: NodeId,
+        application: Application,
+    ) -> Result<SenderNode, ConfigError> {
+        let (frames, cipher) = (self.frames.clone(), self.cipher);
+        let env = SenderEnv { id, epoch: self.epoch, now: self.now, frames, cipher };
+        SenderNode::new(config, server, application, &env)
     }
 
     /// Adds a node with connections. `seed` gives its keys and connection IDs.
     pub fn add_connections(&mut self, config: ConnectionSetConfig<NodeId>, seed: u64) -> NodeId {
-        self.add(Node::Connections(Box::new(ConnectionsNode::new(config, seed))))
+        let node = self.new_connections(config, seed);
+        self.add(Node::Connections(Box::new(node)))
     }
 
-    /// Accepts connections at a node; each sends a stream of `answer` bytes.
+    pub(super) fn new_connections(&self, config: ConnectionSetConfig<NodeId>, seed: u64) -> ConnectionsNode {
+        let mut key = [0; 32];
+        key[..8].copy_from_slice(&seed.to_le_bytes());
+        ConnectionsNode::new(config, Entropy::from_seed(key), self.frames.clone(), self.epoch)
+    }
+
+    /// Accepts connections at a node; the application of each answers with a stream, for example of
+    /// a number of bytes.
     ///
     /// # Panics
-    /// If `id` is not a node with connections.
-    pub fn listen(&mut self, id: NodeId, responder: ResponderConfig, answer: u64) {
+    /// If `id` is not a node with connections, or as [`Simulation::add_application`].
+    pub fn listen(&mut self, id: NodeId, responder: ResponderConfig, answer: impl Into<Application>) {
         let node = self.connections_mut(id);
         node.set.listen(responder);
-        node.answer = answer;
+        node.answer = answer.into();
+        node.answer.check();
     }
 
-    /// Opens a connection between two nodes with connections, and sends a stream of `bytes` bytes.
+    /// Opens a connection between two nodes with connections. The application writes a stream, for
+    /// example of a number of bytes.
     ///
     /// # Errors
     /// As [`ConnectionSet::connect`](rdt_transport::ConnectionSet::connect).
     ///
     /// # Panics
-    /// If `from` is not a node with connections.
+    /// If `from` is not a node with connections, or as [`Simulation::add_application`].
     pub fn connect(
         &mut self,
         from: NodeId,
         to: NodeId,
         keys: InitiatorConfig,
         config: ConnectionConfig,
-        bytes: u64,
+        application: impl Into<Application>,
     ) -> Result<ConnectionId, ConfigError> {
-        let now = self.now;
-        let node = self.connections_mut(from);
-        let id = node.set.connect(now, to, keys, config)?;
-        node.add(id, bytes);
-        self.network.woken.push_back(from);
-        Ok(id)
+        let (now, application) = (self.now, application.into());
+        application.check();
+        self.connections_mut(from).open(now, to, (keys, config), application)
     }
 
-    /// Gives the connections of a node another address, and returns it. They send from there, and
-    /// get nothing that is on its way to the old one. The new address needs routes of its own.
-    pub fn move_connections(&mut self, id: NodeId) -> NodeId {
+    /// Gives a native sender, or a node with connections, another address, and returns it. It sends
+    /// from there, and gets nothing that is on its way to the old one. The new address needs routes
+    /// of its own. A server has the transfer under the old one.
+    pub fn move_node(&mut self, id: NodeId) -> NodeId {
         let gone = Node::Sink(Box::new(SinkNode::new(self.epoch)));
         let node = std::mem::replace(&mut self.nodes[id.index()], gone);
         self.add(node)
@@ -207,8 +232,12 @@ impl Simulation {
         }
     }
 
+    fn next_id(&self) -> NodeId {
+        NodeId(u32::try_from(self.nodes.len()).expect("fewer nodes than 2^32 fit in memory"))
+    }
+
     fn add(&mut self, node: Node) -> NodeId {
-        let id = NodeId(u32::try_from(self.nodes.len()).expect("fewer nodes than 2^32 fit in memory"));
+        let id = self.next_id();
         self.nodes.push(node);
         self.timers.push(NodeTimer::default());
         self.network.add_inbox();

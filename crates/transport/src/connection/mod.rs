@@ -292,6 +292,11 @@ impl Connection {
         self.streams().map_or(&[], |streams| streams.receiver.data())
     }
 
+    /// Returns the number of bytes in order that arrived of the incoming stream.
+    pub fn received_bytes(&self) -> u64 {
+        self.streams().map_or(0, |streams| streams.receiver.stats().bytes)
+    }
+
     /// Marks the next `n` bytes as read.
     pub fn consume(&mut self, n: usize) {
         if let Some(streams) = self.streams_mut() {

@@ -149,13 +149,15 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         let preferred = hello.as_ref().map_or(0, |hello| hello.params.aead);
         let aead = choose_aead(syn.syn.aeads, preferred, &responder.config).ok_or(RefuseReason::Unencrypted);
         let admitted = aead.and_then(|aead| match &hello {
-            Some(_) => (responder.admit)(Admittee { peer: noise.peer(), secret }).map(|()| aead),
+            Some(_) => (responder.admit)(Admittee { peer: noise.peer(), secret, aead }).map(|()| aead),
             None => Ok(aead),
         });
         let aead = match admitted {
             Ok(aead) => aead,
             Err(reason) => {
-                self.stats.refused += 1;
+                let is_unencrypted = reason == RefuseReason::Unencrypted;
+                self.stats.unencrypted += u64::from(is_unencrypted);
+                self.stats.refused += u64::from(!is_unencrypted);
                 let code = u8::try_from(reason.code()).unwrap_or(u8::MAX).max(1);
                 let second = noise.write_second(&Reply::Refused(code).encode()).ok()?;
                 return Some(Answered { second, stage: Stage::default() });

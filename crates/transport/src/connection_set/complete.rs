@@ -72,7 +72,8 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             rtt,
             offered_at,
         };
-        let admitted = self.responder.as_ref().map(|responder| (responder.admit)(Admittee { peer, secret }));
+        let admitted =
+            self.responder.as_ref().map(|responder| (responder.admit)(Admittee { peer, secret, aead }));
         let proven = Proven { half_open, established, peer, secret, share };
         match admitted {
             Some(Err(reason)) => self.refuse(now, proven, reason),

@@ -25,8 +25,10 @@ pub struct ConnectionSetStats {
     /// Dropped: SYNs of a host with too many half-open connections, and of others while the table
     /// is full and changes fast.
     pub source_limited: u64,
-    /// Handshakes refused.
+    /// Handshakes refused, except for want of encryption.
     pub refused: u64,
+    /// Handshakes refused because the initiator offers no encryption.
+    pub unencrypted: u64,
     /// Half-open connections removed to make room for newer ones.
     pub half_open_dropped: u64,
     /// Half-open connections removed because the initiator was silent.
@@ -65,6 +67,7 @@ impl ConnectionSetStats {
         self.replayed += other.replayed;
         self.source_limited += other.source_limited;
         self.refused += other.refused;
+        self.unencrypted += other.unencrypted;
         self.half_open_dropped += other.half_open_dropped;
         self.half_open_expired += other.half_open_expired;
         self.accepted += other.accepted;

@@ -30,7 +30,7 @@ pub struct ListenerConfig {
 }
 
 /// Receive buffer of the socket that all peers of a listener share, as the system accounts for it.
-/// The driver knows these values: `rdt_driver::truesize`.
+/// `rdt_endpoint::truesize` has these values.
 #[derive(Debug, Clone, Copy)]
 pub struct SocketBuffer {
     /// Usable size, in bytes as [`charge`](Self::charge) counts them.

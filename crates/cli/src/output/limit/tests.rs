@@ -1,13 +1,13 @@
 //! What limited real transfers in virtual time, and transfers of invented counters where virtual
 //! time has no such limit.
 
-use rdt_driver::clock;
 use rdt_emulator::{Bitrate, Loss, Path, PathConfig, Probability, QueueSize};
 use rdt_server::{LinkMode, ServerConfig};
 use rdt_sim::{Application, Outcome, ReadPolicy, Simulation};
 use rdt_testing::ms;
 use rdt_transport::wire::native::LinkRequest;
 use rdt_transport::{LinkProperties, ReceiverConfig, Waited};
+use rdt_udp::clock;
 
 use super::*;
 
@@ -104,7 +104,7 @@ impl Run {
         simulation.run_senders(Duration::from_secs(3600));
         let node = simulation.sender(sender);
         assert!(matches!(node.outcome, Outcome::Finished { .. }), "{:?}", node.outcome);
-        node.sender.stats()
+        node.stats()
     }
 }
 

@@ -23,7 +23,7 @@ fn script() -> Script {
     Script {
         server: Server::new(ServerConfig::new(receiver, LinkMode::None)),
         service: ReceiverApp::new(EventLog::quiet(), store, Stop::default()),
-        now: rdt_driver::clock::now(),
+        now: rdt_udp::clock::now(),
         directory,
     }
 }

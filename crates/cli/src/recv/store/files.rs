@@ -7,7 +7,7 @@ use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use rdt_driver::Remote;
+use rdt_udp::Remote;
 use tempfile::NamedTempFile;
 
 use super::stored_name::numbered;

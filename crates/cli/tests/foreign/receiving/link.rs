@@ -4,7 +4,7 @@
 use std::thread;
 use std::time::Duration;
 
-use rdt_driver::clock;
+use rdt_udp::clock;
 
 use crate::mode::Mode;
 use crate::process::Recv;

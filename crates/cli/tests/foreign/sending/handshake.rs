@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rdt_driver::clock;
+use rdt_udp::clock;
 
 use crate::array::{PUBLISHED, array};
 use crate::peer::{Packet, Peer, SLOWLY};

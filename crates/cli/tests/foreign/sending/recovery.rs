@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use rdt_driver::clock;
+use rdt_udp::clock;
 
 use crate::peer::{BRIEFLY, Packet, Peer, SLOWLY};
 use crate::process::Outcome;

@@ -220,6 +220,9 @@ fn check(flow: &Flow, physics: &Physics) -> Result<(), EngineError> {
     if let Some(name) = flow.cc.as_deref().filter(|name| name.contains(':')) {
         return refuse(&format!("the kernel has no congestion control '{name}'"));
     }
+    if flow.cipher.is_encrypted() {
+        return refuse(&"TCP of the kernel encrypts nothing: leave cipher out, or write kind = \"rdt\"");
+    }
     if flow.loss_window_initial {
         return refuse(&"the kernel's congestion window after a timeout is 1 packet: write loss-window = 1");
     }
@@ -312,6 +315,8 @@ fn kernel_version() -> Option<(u32, u32)> {
 
 #[cfg(test)]
 mod tests {
+    use rdt_crypto::Aead;
+
     use super::*;
 
     fn physics(flows: Vec<Flow>) -> Physics {
@@ -395,12 +400,13 @@ mod tests {
 
     #[test]
     fn words_that_kernels_lack_are_errors() {
-        let refused: [(Flow, &str); 8] = [
+        let refused: [(Flow, &str); 9] = [
             (Flow { recovery: Some("tahoe".to_owned()), ..tcp("a") }, "tahoe"),
             (Flow { loss_window_initial: true, ..tcp("a") }, "loss-window"),
             (Flow { cc: Some("fixed:10".to_owned()), ..tcp("a") }, "fixed:10"),
             (Flow { ack: Some((4, Duration::ZERO)), ..tcp("a") }, "receiver.ack"),
             (Flow { pacing: Some(true), ..tcp("a") }, "pacing"),
+            (Flow { cipher: Aead::Aes128Gcm, ..tcp("a") }, "cipher"),
             (Flow { packet: Some(70_000), ..tcp("a") }, "70000"),
             (Flow { cc: Some("vegas".to_owned()), ..Flow::new("a") }, "vegas"),
             (Flow { kind: FlowKind::Udp, ..Flow::new("a") }, "rate"),

@@ -72,7 +72,7 @@ fn initiator_alone_is_refused() {
         let closed = network.hosts[CLIENT].streams[&id].closed.clone();
         assert_eq!(closed, Some(Closed::Refused(RefuseReason::Unencrypted)), "{handshake:?}");
         assert!(network.hosts[SERVER].streams.is_empty(), "{handshake:?}");
-        assert_eq!(network.hosts[SERVER].set.stats().refused, 1, "{handshake:?}");
+        assert_eq!(network.hosts[SERVER].set.stats().unencrypted, 1, "{handshake:?}");
         let (to, from) = network.bytes_to_and_from(network.hosts[CLIENT].address);
         assert!(to < from && !is_readable(&network), "{handshake:?}: {to} bytes for {from}");
     }

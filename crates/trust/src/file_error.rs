@@ -1,82 +1,14 @@
-//! Identity and permission of peers, kept in files as ssh keeps them.
-//!
-//! The crate knows nothing of the protocol. `rdt-trust` connects it with options of programs.
-//!
-//! | noun | file | holds |
-//! |---|---|---|
-//! | identity | `identity.rs` | the private key of this side, made at first use |
-//! | known hosts | `known_hosts.rs` | public keys of receivers, trusted at first use |
-//! | allow list | `allow.rs` | public keys that a receiver admits |
-//! | secret file | `secret.rs` | a secret that both sides share |
-//! | ticket | `ticket.rs` | one line with all that a sender needs to reach a receiver once |
-//!
-//! # Rules for files
-//!
-//! | file | made with | link | owner | group and others |
-//! |---|---|---|---|---|
-//! | identity, secret | 0600 | refused | this user | no access |
-//! | known hosts | 0600 | refused | this user | may read |
-//! | allow list | not made | followed | this user or root | may read |
-//!
-//! A file with a line that cannot be read is refused as a whole, with the number of the line: a
-//! skipped line could be the one that matters. Files are at most 1 MiB long. On systems other than
-//! Unix neither modes nor owners nor links are checked, and files are not locked.
-//!
-//! No function reads a clock: the date and the time are arguments, in seconds since 1970.
-//!
-//! ```
-//! use rdt_identity::{Known, KnownHosts, load_or_create_identity, os_entropy};
-//!
-//! # let temporary = tempfile::tempdir()?;
-//! # let folder = temporary.path(); // config_folder()?, in a program
-//! # let now_s = 1_795_417_200;
-//! let (key, made) = load_or_create_identity(&folder.join("identity"), &mut os_entropy()?)?;
-//! println!("own key: {}, {}", key.public(), if made { "made now" } else { "as before" });
-//!
-//! # let shown = key.public();
-//! let hosts = KnownHosts::new(folder.join("known_hosts"));
-//! match hosts.check_or_add("host.example", 5000, shown, now_s)? {
-//!     Known::Same => {}
-//!     Known::New => println!("key of host.example is {} (new)", shown.fingerprint()),
-//!     Known::Changed { expected, line } => {
-//!         return Err(format!("key changed from {expected:?}, line {line}").into());
-//!     }
-//! }
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
-#![forbid(unsafe_code)]
-
-mod allow;
-mod files;
-mod identity;
-mod known_hosts;
-mod secret;
-mod ticket;
+//! Errors of the files, whose sentences name the file, what is wrong, and what to do.
 
 use std::io;
 use std::path::PathBuf;
 
+use rdt_crypto::KeyError;
 use rdt_crypto::base32::Base32Error;
-use rdt_crypto::{Entropy, KeyError};
 
-pub use allow::AllowList;
-pub use files::{cache_folder, config_folder};
-pub use identity::{load_identity, load_or_create_identity};
-pub use known_hosts::{Known, KnownHosts};
-pub use secret::{create_secret, load_secret};
-pub use ticket::{Ticket, TicketError};
+use crate::files;
 
-/// Draws a seed from the operating system.
-///
-/// # Errors
-/// If the operating system has no random numbers, which happens only in broken sandboxes.
-pub fn os_entropy() -> io::Result<Entropy> {
-    let mut seed = [0; 32];
-    getrandom::fill(&mut seed).map_err(io::Error::other)?;
-    Ok(Entropy::from_seed(seed))
-}
-
-/// Error of a file of this crate. The sentences name the file, what is wrong, and what to do.
+/// Error of a file of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileError {

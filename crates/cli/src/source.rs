@@ -1,4 +1,4 @@
-//! Sources of the bytes that a sender sends.
+//! Sources of the bytes that a sender sends: generated data, files, pipes.
 
 use std::fs::File;
 use std::io::{self, IoSliceMut, Read};
@@ -6,10 +6,9 @@ use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::thread;
 use std::time::SystemTime;
 
-use rdt_payload as payload;
+use rdt_sim::payload;
 use rdt_transport::{Connection, Sender, Spare};
-
-use crate::Waker;
+use rdt_udp::Waker;
 
 /// Size of a chunk read from a pipe, bytes, and limit on the chunks read ahead.
 const PIPE_CHUNK: usize = 256 * 1024;
@@ -25,7 +24,7 @@ const CHECK_INTERVAL_BYTES: usize = 64 << 20;
 
 /// Result of [`Source::read`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fill {
+pub(crate) enum Fill {
     /// Number of bytes read, at least 1.
     Bytes(usize),
     /// No bytes are available now; the source uses its waker when some are.
@@ -35,7 +34,7 @@ pub enum Fill {
 }
 
 /// Stream of bytes whose reads do not block.
-pub trait Source: Send {
+pub(crate) trait Source: Send {
     /// Reads the next bytes into `out`, which is not empty.
     fn read(&mut self, out: &mut [u8]) -> io::Result<Fill>;
 
@@ -60,7 +59,7 @@ pub trait Source: Send {
 }
 
 /// Stream that a source fills.
-pub enum Sink<'a> {
+pub(crate) enum Sink<'a> {
     /// Stream of a transfer that is not encrypted.
     Sender(&'a mut Sender),
     /// Own stream of an encrypted connection.
@@ -105,7 +104,7 @@ impl Sink<'_> {
 
 /// Reads from `source` into an open stream, as many bytes as are available and fit. At the end of
 /// the source, ends the stream and sets `source` to `None`.
-pub fn fill(source: &mut Option<Box<dyn Source>>, mut sink: Sink<'_>) -> io::Result<()> {
+pub(crate) fn fill(source: &mut Option<Box<dyn Source>>, mut sink: Sink<'_>) -> io::Result<()> {
     while let Some(input) = source {
         let room = sink.room();
         if room.is_empty() {
@@ -129,14 +128,14 @@ pub fn fill(source: &mut Option<Box<dyn Source>>, mut sink: Sink<'_>) -> io::Res
 /// Source of generated data: the first bytes of the payload of the reference programs, consecutive
 /// 32-bit numbers.
 #[derive(Debug)]
-pub struct DwordArray {
+pub(crate) struct DwordArray {
     offset: u64,
     bytes: u64,
 }
 
 impl DwordArray {
     /// Creates a source of the first `bytes` bytes.
-    pub fn new(bytes: u64) -> Self {
+    pub(crate) fn new(bytes: u64) -> Self {
         Self { offset: 0, bytes }
     }
 }
@@ -184,7 +183,7 @@ impl Source for File {
 /// Opens a file as a source. Regular files are read directly, and reading fails if they are cut or
 /// written to meanwhile. Pipes and devices are read by a thread of their own, because reading them
 /// may block.
-pub fn file_source(file: File, waker: Waker) -> io::Result<Box<dyn Source>> {
+pub(crate) fn file_source(file: File, waker: Waker) -> io::Result<Box<dyn Source>> {
     if file.metadata()?.is_file() {
         Ok(Box::new(CheckedFile::new(file)?))
     } else {
@@ -252,7 +251,7 @@ impl Source for CheckedFile {
 }
 
 /// Blocking input that a thread of its own reads ahead, at most 1.25 MiB.
-pub struct Piped {
+pub(crate) struct Piped {
     chunks: Receiver<io::Result<Vec<u8>>>,
     chunk: Vec<u8>,
     read: usize,
@@ -262,7 +261,7 @@ pub struct Piped {
 impl Piped {
     /// Starts the thread. It ends at the end of the input, or when it has read another chunk after
     /// this source was dropped.
-    pub fn new(mut input: impl Read + Send + 'static, waker: Waker) -> Self {
+    pub(crate) fn new(mut input: impl Read + Send + 'static, waker: Waker) -> Self {
         let (send, chunks) = sync_channel(PIPE_AHEAD);
         thread::spawn(move || {
             loop {

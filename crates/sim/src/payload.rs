@@ -1,6 +1,5 @@
 //! Generated payload of tests and of the classic programs: an array of little-endian 32-bit words,
 //! in which word i has the value i mod 2^32. It needs no memory: parts are generated on demand.
-#![forbid(unsafe_code)]
 
 /// Size of a word, bytes.
 pub const WORD: u64 = 4;

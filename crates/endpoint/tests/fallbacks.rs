@@ -9,15 +9,13 @@ use std::sync::mpsc::{Sender as Told, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rdt_driver::truesize::socket_buffer;
-use rdt_driver::{
-    Application, Connected, DwordArray, Fill, Flow, Offload, Remote, SendCall, Source, UdpIo, UdpOptions,
-    UdpStats, Waiter, run,
-};
+use rdt_endpoint::thread::{Application, Flow, run};
+use rdt_endpoint::truesize::socket_buffer;
 use rdt_transport::{
     AckPolicy, Endpoint, LinkProperties, Listener, ListenerConfig, ReceiverConfig, ReceiverEvent, Sender,
     SenderConfig, SenderEvent,
 };
+use rdt_udp::{Connected, Offload, Remote, SendCall, UdpIo, UdpOptions, UdpStats, Waiter};
 
 /// Size of a transfer, bytes, and its CRC-32 (docs/PROTOCOL.md, section 1).
 const BYTES: u64 = 4 << 20;
@@ -48,10 +46,10 @@ impl Loss {
 
 /// Application that sends the DWORD array, and disables send calls in the middle.
 struct Sending {
-    source: Option<DwordArray>,
     socket: Arc<UdpSocket>,
     losses: Vec<Loss>,
     written: u64,
+    is_finished: bool,
     crc: Option<u32>,
     until: Instant,
 }
@@ -72,27 +70,30 @@ impl Application<Sender> for Sending {
         if sender.stats().bytes_acked >= BEFORE {
             self.losses.drain(..).for_each(|loss| loss.strike(&self.socket));
         }
-        while let Some(source) = &mut self.source
-            // Half of the data is withheld until the change.
-            && (self.losses.is_empty() || self.written < BYTES / 2)
-        {
+        // Half of the data is withheld until the change.
+        let limit = if self.losses.is_empty() { BYTES } else { BYTES / 2 };
+        while self.written < limit {
             let spare = sender.spare().expect("it is open");
             if spare.is_empty() {
-                break;
+                return Flow::Wait(Some(self.until));
             }
-            match source.read_into(spare).expect("computed") {
-                Fill::Bytes(n) => {
-                    sender.advance(n);
-                    self.written += n as u64;
-                }
-                Fill::Pending | Fill::End => {
-                    self.source = None;
-                    sender.finish().expect("it is open");
-                }
+            let begin = self.written;
+            for byte in spare.flatten().take(usize::try_from(limit - begin).expect("4 MiB")) {
+                *byte = byte_at(self.written);
+                self.written += 1;
             }
+            sender.advance(usize::try_from(self.written - begin).expect("4 MiB"));
+        }
+        if self.written == BYTES && !std::mem::replace(&mut self.is_finished, true) {
+            sender.finish().expect("it is open");
         }
         Flow::Wait(Some(self.until))
     }
+}
+
+/// Returns a byte of the array of 32-bit numbers (docs/PROTOCOL.md, section 1).
+fn byte_at(offset: u64) -> u8 {
+    u32::try_from(offset / 4).expect("4 MiB").to_le_bytes()[usize::try_from(offset % 4).expect("below 4")]
 }
 
 /// Application that confirms the transfer, and reports its checksum.
@@ -134,13 +135,13 @@ fn transfer(config: SenderConfig, gso: bool, losses: &[Loss]) -> (Offload, Offlo
     // A system call filter belongs to the thread and cannot be removed.
     let sending = thread::spawn(move || {
         let io = UdpIo::bind(([127, 0, 0, 1], 0).into(), options).expect("loopback has ports");
-        let until = rdt_driver::clock::now() + Duration::from_secs(60);
-        let (socket, source) = (io.socket(), Some(DwordArray::new(BYTES)));
+        let until = rdt_udp::clock::now() + Duration::from_secs(60);
+        let socket = io.socket();
         let mut waiter = Waiter::new(io.socket(), Duration::ZERO).expect("a poller");
         let mut io = Connected::new(io, to);
-        let memory = rdt_driver::send_memory(&mut io);
+        let memory = rdt_endpoint::thread::send_memory(&mut io);
         let before = io.io().offload();
-        let mut sending = Sending { source, socket, losses, written: 0, crc: None, until };
+        let mut sending = Sending { socket, losses, written: 0, is_finished: false, crc: None, until };
         let mut sender = Sender::with_memory(config, memory).expect("a valid configuration");
         sender.open().expect("it is new");
         run(&mut sender, &mut io, &mut sending, &mut waiter).expect("it sends");
