@@ -26,18 +26,6 @@ pub fn native(kind: u8, info: u16, connection_id: u64, body: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Returns a native packet as a connection without encryption sends it: header, body and tag.
-pub fn unencrypted(kind: u8, info: u16, number: u32, connection_id: u64, body: &[u8]) -> Vec<u8> {
-    let mut packet = vec![0xD2, kind];
-    packet.extend(info.to_le_bytes());
-    packet.extend(number.to_le_bytes());
-    packet.extend(connection_id.to_le_bytes());
-    packet.extend(body);
-    packet.extend(crc32fast::hash(&packet).to_le_bytes());
-    packet.extend([0; 12]);
-    packet
-}
-
 /// Returns a sealed packet of a connection without a cipher: header, body, and the correct tag.
 pub fn unencrypted(kind: u8, info: u16, number: u32, connection_id: u64, body: &[u8]) -> Vec<u8> {
     let mut packet = vec![0xD2, kind];
