@@ -62,7 +62,7 @@ fn goodput(config: SenderConfig) -> f64 {
     simulation.run_senders(Duration::from_secs(600));
     let node = simulation.sender(sender);
     assert!(matches!(node.outcome, Outcome::Finished { .. }), "{:?}", node.outcome);
-    MEGABITS / node.sender.stats().elapsed().as_secs_f64()
+    MEGABITS / node.stats().elapsed().as_secs_f64()
 }
 
 fn main() {

@@ -226,7 +226,7 @@ impl Way {
         let mut marks = Vec::new();
         let stats = loop {
             simulation.run_until(simulation.elapsed() + Duration::from_millis(50));
-            let stats = simulation.sender(sender).sender.stats();
+            let stats = simulation.sender(sender).stats();
             marks.push((simulation.elapsed().as_secs_f64(), stats.snd_una as f64 / unit));
             let outcome = &simulation.sender(sender).outcome;
             assert!(marks.len() < 20 * 600, "{self:?} was not over in 600 s: {outcome:?}, {stats:?}");

@@ -1,4 +1,4 @@
--- Wireshark dissector of rdt: the classic format, native version 1, and what native version 2 leaves in the clear.
+-- Wireshark dissector of rdt: the classic format, and what the native format leaves in the clear: all without encryption.
 -- docs/PROTOCOL.md specifies the formats; section numbers here are of that document. README.md says how to install it.
 
 -- The name "rdt" belongs to another protocol that Wireshark knows (RealMedia); the fields are rdt.* all the same.
@@ -11,9 +11,9 @@ local TYPES = {
 }
 local REASONS = {
     [1] = "refused or too busy", [2] = "version", [3] = "protocol violation", [4] = "application gave up",
-    [5] = "storing failed", [6] = "checksums differ", [7] = "idle for too long", [8] = "no such connection",
+    [5] = "storing failed", [7] = "idle for too long",
     [9] = "too many connections", [10] = "key not admitted", [11] = "other secret wanted, or secret used up",
-    [12] = "Noise message does not open",
+    [12] = "Noise message does not open", [13] = "no encryption offered",
 }
 local PATTERNS = { [1] = "XX", [2] = "NK", [3] = "IK", [17] = "XXpsk3", [18] = "NKpsk2", [19] = "IKpsk2" }
 local CHECK_STATUS = { [0] = "bad", [1] = "good", [2] = "unverified" }
@@ -55,9 +55,11 @@ field("sack.end", "uint64", "Byte after the last")
 field("stream_length", "uint64", "Length of the stream")
 field("crc", "uint32", "CRC-32 of the stream", base.HEX)
 field("fin.ack_aware", "bool", "Sender understands ACKs of a FIN")
-field("status", "uint8", "Status", base.DEC, { [0] = "stored" })
 field("reason", "uint16", "Reason", base.DEC, REASONS)
+field("code", "uint32", "Code of the application")
 field("text", "string", "Text")
+field("path.response", "bool", "Answer to a probe")
+field("path.random", "uint64", "Random number of the probe", base.HEX)
 field("versions", "uint16", "Versions", base.HEX)
 field("cookie", "bytes", "Cookie")
 field("syn_number", "uint8", "Number of the SYN among those with this cookie")
@@ -65,21 +67,13 @@ field("link.rtt", "double", "Round trip of the requested link (s)")
 field("link.rate", "double", "Rate of the requested link (bit/s)")
 field("link.loss_forward", "double", "Forward loss of the requested link")
 field("link.loss_reverse", "double", "Reverse loss of the requested link")
-field("link.buffer", "uint64", "Buffer of the requested link (classic: packets, native: bytes)")
-field("param", "uint16", "Parameter")
-field("param.max_datagram", "uint16", "Largest datagram (bytes)")
-field("param.ack_delay", "uint32", "Longest delay of an ACK (us)")
-field("param.ack_every", "uint16", "Most packets before an ACK")
-field("param.idle_timeout", "uint32", "Idle timeout (ms)")
-field("param.versions", "uint16", "Versions", base.HEX)
-field("param.ecn", "uint8", "Counts ECN marks")
-field("param.receiver_drops", "uint8", "Wants reports of receiver drops")
-field("param.name", "string", "Suggested name of the stream")
+field("link.buffer", "uint64", "Buffer of the requested link (packets)")
 field("pattern", "uint8", "Noise pattern", base.DEC, PATTERNS)
 field("aeads", "uint8", "AEADs offered", base.HEX)
 field("aeads.aes128", "bool", "AES-128-GCM", 8, nil, 0x01)
 field("aeads.aes256", "bool", "AES-256-GCM", 8, nil, 0x02)
 field("aeads.chacha", "bool", "ChaCha20-Poly1305", 8, nil, 0x04)
+field("aeads.none", "bool", "None: no encryption", 8, nil, 0x08)
 field("aeads.hardware", "bool", "Has instructions for AES", 8, nil, 0x80)
 field("secret_id", "uint64", "Identifier of the shared secret", base.HEX)
 field("noise", "bytes", "Noise message")
@@ -138,12 +132,9 @@ local function crc_update(crc, s, first, last)
     return crc
 end
 
--- Check of a native packet: the payload, then the header with the check as zero. Only DATA of version 1 has a payload.
+-- Check of a packet of the native handshake: the packet with its check as zero.
 local function native_check(raw)
-    local header = #raw
-    if raw:byte(1) == 0xD1 and raw:byte(2) == 4 then header = math.min(28, #raw) end
-    local crc = crc_update(-1, raw, header + 1, #raw)
-    crc = crc_update(crc, raw:sub(1, 4) .. "\0\0\0\0" .. raw:sub(9, header), 1, header)
+    local crc = crc_update(-1, raw:sub(1, 4) .. "\0\0\0\0" .. raw:sub(9), 1, #raw)
     return bxor(crc, -1) % 0x100000000
 end
 
@@ -152,6 +143,12 @@ local function le(raw, at, bytes)
     for i = bytes, 1, -1 do value = value * 256 + raw:byte(at + i) end
     return value
 end
+
+-- The tag of a packet without encryption is a CRC-32 of all before it, and zeros. Sixteen zeros are the tag of the
+-- vectors that are not sealed yet.
+local NO_TAG = ("\0"):rep(16)
+local function is_plain(raw) return raw:sub(-12) == NO_TAG:sub(5) and raw:sub(-16) ~= NO_TAG end
+local function plain_check(raw) return bxor(crc_update(-1, raw, 1, #raw - 16), -1) % 0x100000000 end
 
 -- Number of variable length (N3): its value as double, as UInt64, and the offset behind it. Nil if it breaks a rule.
 local function varint(raw, at, bits)
@@ -208,10 +205,10 @@ local function classic_stream(at, kind)
     return stream
 end
 
--- Version 2 names the receiving side's id, and the responder's is encrypted. It is tied to the initiator's if only
+-- A packet names the receiving side's id, and the responder's is encrypted. It is tied to the initiator's if only
 -- one handshake of the pair of addresses waits for it; otherwise each direction counts as a stream of its own.
-local function sealed_stream(at, kind, id)
-    local key = "2 " .. at.pair .. " " .. id
+local function native_stream(at, kind, id)
+    local key = "native " .. at.pair .. " " .. id
     local waiting = pairs_known[at.pair] or {}
     pairs_known[at.pair] = waiting
     local stream = streams[key] or ids[id]
@@ -241,7 +238,7 @@ local function side_of(stream, at)
     return side, stream.sides[at.side .. " " .. at.target]
 end
 
--- DATA of a format with packet numbers. A packet is a retransmission if one with a lower number carried bytes
+-- DATA with packet numbers. A packet is a retransmission if one with a lower number carried bytes
 -- at or beyond its offset; an equal number is a copy that the network made.
 local function analyse_native(side, number, offset, length, mark)
     if side.packets[number] then
@@ -327,49 +324,15 @@ local function window(c, at, length, value, number)
     say(c, "window=" .. tostring(value))
 end
 
--- Parameter: key of its field, bytes, least and largest value (N4).
-local PARAMS = {
-    [1] = { "param.max_datagram", 2, 128, 65527 }, [2] = { "param.ack_delay", 4, 0, 1000000 },
-    [3] = { "param.ack_every", 2, 1, 65535 }, [5] = { "param.idle_timeout", 4, 1000, 86400000 },
-    [6] = { "param.versions", 2, 2, 65534 }, [7] = { "param.ecn", 1, 0, 1 }, [9] = { "syn_number", 1, 1, 255 },
-    [10] = { "param.receiver_drops", 1, 0, 1 },
-}
-
-local function native_link(c, t, at)
-    local raw = c.raw
-    t:add(f["link.rtt"], c.seg(at, 4), le(raw, at, 4) / 1e6)
-    t:add(f["link.rate"], c.seg(at + 4, 8), c.seg(at + 4, 8):le_uint64():tonumber())
-    t:add(f["link.loss_forward"], c.seg(at + 12, 4), le(raw, at + 12, 4) / 1e9)
-    t:add(f["link.loss_reverse"], c.seg(at + 16, 4), le(raw, at + 16, 4) / 1e9)
-    t:add_le(f["link.buffer"], c.seg(at + 20, 8))
-end
-
-local function parameters(c, at, bytes)
-    local last, finish = -1, at + bytes
-    if finish > #c.raw then wrong(c, "parameters beyond the end of the packet") return end
-    while at < finish do
-        if at + 4 > finish then wrong(c, "parameters do not end with an entry") return end
-        local id, length = le(c.raw, at, 2), le(c.raw, at + 2, 2)
-        if id <= last then wrong(c, "parameters do not ascend") end
-        if at + 4 + length > finish then wrong(c, "parameter " .. id .. " is too long") return end
-        local rule = PARAMS[id]
-        local t = c.t:add_le(f.param, c.seg(at, 2))
-        if id == 8 and length == 28 then
-            t:append_text(": link")
-            native_link(c, t, at + 4)
-        elseif id == 15 and length >= 1 and length <= 240 then
-            t:append_text(": name")
-            t:add_packet_field(f["param.name"], c.seg(at + 4, length), ENC_UTF_8)
-        elseif rule and length == rule[2] then
-            local value = le(c.raw, at + 4, length)
-            t:append_text(": " .. rule[1]:gsub("^param%.", "") .. " " .. value)
-            t:add_le(f[rule[1]], c.seg(at + 4, length))
-            if value < rule[3] or value > rule[4] then wrong(c, "parameter " .. id .. " is out of range") end
-        elseif rule or id == 8 or id == 15 then
-            wrong(c, "parameter " .. id .. " has " .. length .. " bytes")
-        end
-        last, at = id, at + 4 + length
+-- Shows the CRC-32 at this offset, and whether it is the one that `of` computes.
+local function show_check(c, at, of)
+    local item = c.t:add_le(f.check, c.seg(at, 4))
+    local status = 2
+    if rdt.prefs.check and #c.raw == c.n then
+        status = of(c.raw) == le(c.raw, at, 4) and 1 or 0
+        if status == 0 then item:add_proto_expert_info(e.check) end
     end
+    item:add(f["check.status"], c.seg(at, 4), status):set_generated()
 end
 
 local function sack_blocks(c, at, blocks, next_byte)
@@ -390,16 +353,17 @@ local function sack_blocks(c, at, blocks, next_byte)
     return at
 end
 
--- Numbers of variable length in an ACK, in their order; bit 14 of the flags announces the counts of codepoints.
-local function native_ack(c)
-    local flags = le(c.raw, 2, 2)
+-- ACK at this offset, up to `stop` at most: returns the offset behind it. Numbers of variable length in their order; bit
+-- 14 of the flags announces the counts of codepoints.
+local function native_ack(c, start, stop)
+    if start + 6 > stop then wrong(c, "ACK beyond the end of the packet") return end
+    local flags = le(c.raw, start, 2)
     local blocks, counted, drops = flags % 64, band(flags, 0x4000) ~= 0, band(flags, 0x8000) ~= 0
     reserved(c, band(flags, 0x3FC0))
     if blocks > 32 then wrong(c, "more than 32 SACK blocks") end
-    if not needs(c, 25) then return end
-    local largest = le(c.raw, 16, 4)
-    c.t:add_le(f["ack.largest"], c.seg(16, 4))
-    local at, value = 20, {}
+    local largest = le(c.raw, start + 2, 4)
+    c.t:add_le(f["ack.largest"], c.seg(start + 2, 4))
+    local at, value = start + 6, {}
     for _, rule in ipairs({ { "ack.delay", 32 }, { "ack", 64 }, { "window", 64 }, { "ack.received", 32 },
         { "ack.duplicates", 32 }, { "ack.ce", 32, true }, { "ack.no_codepoint", 32, true } }) do
         if not rule[3] or counted then
@@ -424,94 +388,36 @@ local function native_ack(c)
         c.t:add(f["ack.receiver_drops"], c.seg(at, after - at), number)
         at = after
     end
-    if at ~= c.n then wrong(c, "bytes after the ACK") end
+    if at > stop then wrong(c, "ACK beyond the end of the packet") return end
     c.largest, c.delay = largest, value["ack.delay"]
+    return at
 end
 
--- Packets of native version 1, by type. Each has at least its 16 bytes.
-local native = {}
-native[1] = function(c)
-    if not needs(c, 128) then return end
-    local cookie = c.raw:byte(17)
-    if cookie ~= 0 and cookie ~= 32 then wrong(c, "cookie of " .. cookie .. " bytes") return end
-    c.cookie = cookie > 0
-    rest(c, "cookie", 17, cookie)
-    parameters(c, 17 + cookie, le(c.raw, 2, 2))
-end
-native[2] = function(c)
+-- Packets of the native handshake (N9), VERSIONS (N5) and RESET (N8). Packets with a number are sealed.
+local handshake = {}
+handshake[2] = function(c)
     reserved(c, le(c.raw, 2, 2))
     if exactly(c, 48) then rest(c, "cookie", 16, 32) end
 end
-native[3] = function(c)
-    if not needs(c, 24) then return end
-    window(c, 16, 8, c.seg(16, 8):le_uint64())
-    parameters(c, 24, le(c.raw, 2, 2))
-    if c.n ~= 24 + le(c.raw, 2, 2) then wrong(c, "bytes after the parameters") end
-end
-native[4] = function(c)
-    if not needs(c, 28) then return end
-    local flags = le(c.raw, 2, 2)
-    c.t:add(f.ack_at_once, c.seg(2, 2), flags % 2 == 1)
-    c.t:add(f.ack_every, c.seg(2, 2), math.floor(flags / 2))
-    c.t:add_le(f.packet_number, c.seg(16, 4))
-    c.t:add_le(f.seq, c.seg(20, 8))
-    c.t:add(f.length, c.n - 28):set_generated()
-    rest(c, "payload", 28, c.n - 28)
-    c.number, c.offset, c.length = le(c.raw, 16, 4), c.seg(20, 8):le_uint64():tonumber(), c.n - 28
-    say(c, "seq=" .. tostring(c.seg(20, 8):le_uint64()) .. " len=" .. c.length .. " number=" .. c.number)
-end
-native[6] = native_ack
-native[7] = function(c)
-    reserved(c, le(c.raw, 2, 2))
-    if not exactly(c, 32) then return end
-    c.t:add_le(f.packet_number, c.seg(16, 4))
-    c.t:add_le(f.stream_length, c.seg(20, 8))
-    c.t:add_le(f.crc, c.seg(28, 4))
-    c.number = le(c.raw, 16, 4)
-    say(c, "length=" .. tostring(c.seg(20, 8):le_uint64()))
-end
-native[8] = function(c)
-    reserved(c, le(c.raw, 2, 2))
-    if not exactly(c, 29) then return end
-    c.t:add_le(f.stream_length, c.seg(16, 8))
-    c.t:add_le(f.crc, c.seg(24, 4))
-    c.t:add(f.status, c.seg(28, 1))
-    if c.raw:byte(29) ~= 0 then wrong(c, "reserved status") end
-end
-native[9] = function(c)
-    if c.n > 216 then wrong(c, "text of more than 200 bytes") end
-    local reason, text = le(c.raw, 2, 2), 16
-    local item = c.t:add_le(f.reason, c.seg(2, 2))
-    item:add_proto_expert_info(e.ended, "CLOSE: " .. (REASONS[reason] or "other"))
-    if reason == 8 then
-        if not needs(c, 20) then return end
-        c.t:add_le(f.packet_number, c.seg(16, 4))
-        text = 20
-    end
-    rest(c, "text", text, c.n - text)
-    say(c, REASONS[reason] or ("reason " .. reason))
-end
-native[10] = function(c)
+handshake[10] = function(c)
     exactly(c, 16)
     c.t:add_le(f.versions, c.seg(2, 2))
     local versions = le(c.raw, 2, 2)
     if versions == 0 or versions % 2 == 1 then wrong(c, "versions against the format") end
 end
-
--- Handshake of native version 2 (N9). Packets with a number are sealed: their header alone is clear (N8).
-local handshake = { [2] = native[2], [10] = native[10] }
 handshake[1] = function(c)
     if not needs(c, 128) then return end
     local cookie, noise = c.raw:byte(17), le(c.raw, 2, 2)
     c.t:add(f.syn_number, c.seg(17, 1))
     c.t:add(f.pattern, c.seg(18, 1))
     local t = c.t:add(f.aeads, c.seg(19, 1))
-    for _, key in ipairs({ "aes128", "aes256", "chacha", "hardware" }) do t:add(f["aeads." .. key], c.seg(19, 1)) end
+    for _, key in ipairs({ "aes128", "aes256", "chacha", "none", "hardware" }) do t:add(f["aeads." .. key], c.seg(19, 1)) end
     c.t:add_le(f.versions, c.seg(20, 2))
     c.t:add_le(f.secret_id, c.seg(24, 8))
     reserved(c, le(c.raw, 22, 2))
     if cookie ~= 0 and cookie ~= 32 and cookie ~= 48 then wrong(c, "cookie of " .. cookie .. " bytes") return end
-    if cookie > 0 and not needs(c, 320) then return end
+    c.cookie = cookie > 0
+    if c.cookie and not needs(c, 320) then return end
     if 32 + cookie + noise > c.n then wrong(c, "Noise message beyond the end of the packet") return end
     rest(c, "cookie", 32, cookie)
     rest(c, "noise", 32 + cookie, noise)
@@ -544,6 +450,46 @@ local SEALED = {
     [4] = { 40, false, 0xFFFF }, [6] = { 43, false, 3 }, [7] = { 40, false, 11 }, [8] = { 41, true, 3 },
     [9] = { 38, false, 3 }, [12] = { 41, true, 3 },
 }
+-- Bodies of packets without encryption, from offset 16 up to `stop`.
+local plain = {}
+plain[4] = function(c, stop)
+    c.number, c.offset = le(c.raw, 4, 4), c.seg(16, 8):le_uint64():tonumber()
+    c.t:add_le(f.seq, c.seg(16, 8))
+    say(c, "seq=" .. tostring(c.seg(16, 8):le_uint64()))
+    local at = c.has_ack and native_ack(c, 24, stop) or 24
+    c.length = stop - at
+    c.t:add(f.length, c.length):set_generated()
+    if c.length > 0 then c.t:add(f.payload, c.seg(at, c.length)) end
+    say(c, "len=" .. c.length)
+end
+plain[6] = function(c, stop)
+    local at = native_ack(c, 16, stop)
+    if at and at ~= stop then wrong(c, "bytes after the ACK") end
+end
+plain[7] = function(c, stop)
+    c.number = le(c.raw, 4, 4)
+    c.t:add_le(f.stream_length, c.seg(16, 8))
+    say(c, "length=" .. tostring(c.seg(16, 8):le_uint64()))
+    local at = c.has_ack and native_ack(c, 24, stop) or 24
+    if at ~= stop then wrong(c, "bytes after the FIN") end
+end
+plain[8] = function(c)
+    c.t:add_le(f.stream_length, c.seg(16, 8))
+    reserved(c, c.raw:byte(25))
+end
+plain[9] = function(c, stop)
+    local reason = le(c.raw, 16, 2)
+    local item = c.t:add_le(f.reason, c.seg(16, 2))
+    item:add_proto_expert_info(e.ended, "CLOSE: " .. (REASONS[reason] or "other"))
+    c.t:add_le(f.code, c.seg(18, 4))
+    rest(c, "text", 22, stop - 22)
+    say(c, REASONS[reason] or ("reason " .. reason))
+end
+plain[12] = function(c)
+    c.t:add(f["path.response"], c.seg(16, 1))
+    c.t:add_le(f["path.random"], c.seg(17, 8))
+end
+
 local function sealed(c)
     local rule, flags = SEALED[c.kind], le(c.raw, 2, 2)
     c.t:add(f.key_phase, c.seg(2, 2), flags % 4)
@@ -551,17 +497,26 @@ local function sealed(c)
         c.t:add(f.ack_at_once, c.seg(2, 2), band(flags, 4) ~= 0)
         c.t:add(f.ack_every, c.seg(2, 2), math.floor(flags / 16))
     end
-    if c.kind == 4 or c.kind == 7 then c.t:add(f.has_ack, c.seg(2, 2), band(flags, 8) ~= 0) end
+    if c.kind == 4 or c.kind == 7 then
+        c.has_ack = band(flags, 8) ~= 0
+        c.t:add(f.has_ack, c.seg(2, 2), c.has_ack)
+    end
     reserved(c, band(flags, 0xFFFF - rule[3]))
     c.t:add_le(f.packet_number, c.seg(4, 4))
-    say(c, "number=" .. le(c.raw, 4, 4) .. " encrypted=" .. math.max(0, c.n - 32))
+    say(c, "number=" .. le(c.raw, 4, 4))
     if not needs(c, rule[1]) then return end
     if rule[2] and c.n > rule[1] then wrong(c, "bytes after the packet") end
+    if #c.raw == c.n and is_plain(c.raw) then
+        show_check(c, c.n - 16, plain_check)
+        plain[c.kind](c, c.n - 16)
+        return
+    end
+    say(c, "encrypted=" .. c.n - 32)
     rest(c, "encrypted", 16, c.n - 32)
     if #c.raw == c.n then c.t:add(f.tag, c.seg(c.n - 16, 16)) end
 end
 
--- Packets of the classic format, by flags; the numbers of types are those of the native formats.
+-- Packets of the classic format, by flags; the numbers of types are those of the native format.
 local CLASSIC = { [0x00] = 4, [0x20] = 1, [0x40] = 6, [0x60] = 3, [0x80] = 7, [0xC0] = 8 }
 local classic = {}
 classic[1] = function(c)
@@ -616,20 +571,8 @@ local function identify(raw)
     end
     if #raw < 16 then return nil end
     if first == 0xD0 and second == 10 then return "native", 10 end
-    if first == 0xD1 and native[second] and second ~= 10 then return "native", second end
-    if first == 0xD2 and (handshake[second] or SEALED[second]) then return "native 2", second end
+    if first == 0xD2 and second ~= 10 and (handshake[second] or SEALED[second]) then return "native", second end
     return nil
-end
-
-local function verify(c)
-    if c.kind == 13 or (c.wire == "native 2" and SEALED[c.kind]) then return end
-    local item = c.t:add_le(f.check, c.seg(4, 4))
-    local status = 2
-    if rdt.prefs.check and #c.raw == c.n then
-        status = native_check(c.raw) == le(c.raw, 4, 4) and 1 or 0
-        if status == 0 then item:add_proto_expert_info(e.check) end
-    end
-    item:add(f["check.status"], c.seg(4, 4), status):set_generated()
 end
 
 -- First pass: finds the transfer and what the packet is in it.
@@ -637,11 +580,8 @@ local function analyse(c, at, now)
     local stream
     if c.wire == "classic" then
         stream = classic_stream(at, c.kind)
-    elseif c.wire == "native" then
-        local key = "1 " .. c.id
-        stream = streams[key] or new_stream(key)
     else
-        stream = sealed_stream(at, c.kind, c.id)
+        stream = native_stream(at, c.kind, c.id)
     end
     local side, peer = side_of(stream, at)
     local mark = { stream = stream.number, time = now, frame = c.frame }
@@ -654,7 +594,7 @@ local function analyse(c, at, now)
             mark.duplicate_ack = count
             if not count and peer then acknowledge(peer.packets[c.expected - 1], now, 0, mark) end
         end
-    elseif c.wire == "native" then
+    else
         if c.kind == 4 and c.number then analyse_native(side, c.number, c.offset, c.length, mark) end
         if c.kind == 7 and c.number then
             local copy = side.packets[c.number]
@@ -686,12 +626,8 @@ local function dissect(seg, n, pinfo, tree, index)
     else
         c.id = tostring(seg(8, 8):le_uint64())
         c.t:add_le(f.connection_id, seg(8, 8))
-        verify(c)
-        if wire == "native" then
-            native[kind](c)
-        else
-            (handshake[kind] or sealed)(c)
-        end
+        if handshake[kind] and kind ~= 13 then show_check(c, 4, native_check) end
+        (handshake[kind] or sealed)(c)
     end
     local key = pinfo.number .. "." .. index
     if not marks[key] then marks[key] = analyse(c, place(pinfo), pinfo.rel_ts) end
@@ -726,10 +662,8 @@ local function segment_size(raw)
         -- Payload may look like a packet, such as a capture of rdt that is sent: demand a second sign.
         if classic_wire then
             fits = fits and (#raw > 1472 or kind == 6 or le(raw, size + 4, 4) == le(raw, 4, 4) + 1)
-        elseif wire == "native" then
-            fits = fits and native_check(raw:sub(1, size)) == le(raw, 4, 4)
         else
-            fits = fits and SEALED[kind] and size >= SEALED[kind][1]
+            fits = fits and SEALED[kind] and size >= SEALED[kind][1] and (not is_plain(raw) or is_plain(raw:sub(1, size)))
         end
         if fits then return size end
         from = found + 1
@@ -752,24 +686,25 @@ function rdt.dissector(buffer, pinfo, tree)
     end
     if index > 1 then tree:add(f.segments, buffer(), index):set_generated() end
     if index > 4 then texts[5] = "... " .. index .. " datagrams" end
-    pinfo.cols.protocol = wire == "classic" and "RDT" or wire == "native" and "RDT1" or "RDT2"
+    pinfo.cols.protocol = wire == "classic" and "RDT" or "RDT native"
     pinfo.cols.info = table.concat(texts, " | ")
     return whole
 end
 
--- On other ports: the magic of the classic format, a native packet with a right check, or a sealed packet for an id
--- that was seen before.
+-- On other ports: the magic of the classic format, a native packet with a right check, or an encrypted packet for an
+-- id that was seen before.
 rdt:register_heuristic("udp", function(buffer, pinfo, tree)
     local raw = buffer:raw()
     local wire, kind = identify(raw)
     if not wire then return false end
     if wire ~= "classic" then
-        if wire == "native 2" and (SEALED[kind] or kind == 13) then
+        local first = raw:sub(1, segment_size(raw) or #raw)
+        if SEALED[kind] or kind == 13 then
             local known = pairs_known[place(pinfo).pair] or ids[tostring(buffer(8, 8):le_uint64())]
-            if not known then return false end
-        else
-            local size = segment_size(raw) or #raw
-            if native_check(raw:sub(1, size)) ~= le(raw, 4, 4) then return false end
+            local checked = SEALED[kind] and is_plain(first) and plain_check(first) == le(first, #first - 16, 4)
+            if not known and not checked then return false end
+        elseif native_check(first) ~= le(raw, 4, 4) then
+            return false
         end
     end
     rdt.dissector(buffer, pinfo, tree)

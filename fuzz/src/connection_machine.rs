@@ -1,4 +1,5 @@
 //! Two sets of connections and a network that loses, copies, changes, delays and invents packets.
+//! Without encryption it invents packets that their receiver takes for the peer's.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -7,10 +8,13 @@ use std::time::{Duration, Instant};
 
 use arbitrary::{Arbitrary, Unstructured};
 use rdt_crypto::{Entropy, ResumptionCookie, SharedSecret, StaticKey};
+use rdt_testing::packets::{HEADER, connection_id, unencrypted};
 use rdt_transport::{
     Connection, ConnectionConfig, ConnectionEvent, ConnectionId, ConnectionSet, ConnectionSetConfig, Ecn,
     Endpoint, InitiatorConfig, ResponderConfig, TransmitBuf,
 };
+
+use crate::grammar::{Expected, Sealed};
 
 /// Datagrams that one call may send: more are a defect.
 const MAX_DATAGRAMS: usize = 100_000;
@@ -22,7 +26,8 @@ const MEMORY: u64 = 1 << 20;
 #[derive(Debug, Arbitrary)]
 struct Input {
     /// The initiator knows the responder's key (1), has a key (2), sends alone (4), has a secret
-    /// (8). The responder knows the secret (16). Sets know hosts and the time (32).
+    /// (8). The responder knows the secret (16). Sets know hosts and the time (32). Nothing is
+    /// encrypted (64).
     flags: u8,
     ops: Vec<Op>,
 }
@@ -50,6 +55,13 @@ enum Op {
     Cut {
         index: u8,
         len: u16,
+    },
+    /// Adds a packet of the sender of a waiting one, which comes from the same address, has a number
+    /// near its number, and a right tag if there is no encryption.
+    Forge {
+        index: u8,
+        number: i8,
+        packet: Sealed,
     },
     /// Sends a waiting packet back, or to the other side from another address.
     Reflect {
@@ -122,6 +134,10 @@ struct Harness {
     resumption: Option<ResumptionCookie>,
     config: ConnectionConfig,
     connects: u8,
+    /// What each side has sent and received.
+    expected: [Expected; 2],
+    /// True if a forged packet may have arrived: then streams and events need not be genuine.
+    is_forged: bool,
     out: TransmitBuf,
 }
 
@@ -137,7 +153,11 @@ fn byte(offset: u64) -> u8 {
 
 pub fn run(data: &[u8]) {
     let Ok(input) = Input::arbitrary_take_rest(Unstructured::new(data)) else { return };
-    let config = ConnectionConfig { one_way: input.flags & 4 != 0, ..ConnectionConfig::default() };
+    let config = ConnectionConfig {
+        one_way: input.flags & 4 != 0,
+        dangerously_unencrypted: input.flags & 64 != 0,
+        ..ConnectionConfig::default()
+    };
     let identity = Arc::new(StaticKey::generate(&mut Entropy::from_seed([2; 32])));
     let keys = InitiatorConfig {
         remote: (input.flags & 1 != 0).then(|| identity.public()),
@@ -172,6 +192,8 @@ pub fn run(data: &[u8]) {
         resumption: None,
         config,
         connects: 0,
+        expected: [Expected::default(); 2],
+        is_forged: false,
         out: TransmitBuf::new(64),
     };
     harness.apply(Op::Connect);
@@ -231,6 +253,7 @@ impl Harness {
                     bytes.truncate((usize::from(len) % bytes.len()).max(1));
                 }
             }
+            Op::Forge { index, number, packet } => self.forge(index, number, &packet),
             Op::Reflect { index } => {
                 if let Some(at) = self.pick(index) {
                     self.network[at].to ^= 1;
@@ -312,6 +335,8 @@ impl Harness {
         });
         if let Some(Ok(taken)) = taken {
             state.written += taken as u64;
+            let most = self.expected[side].sent.max(state.written);
+            (self.expected[side].sent, self.expected[1 - side].received) = (most, most);
         }
     }
 
@@ -320,7 +345,8 @@ impl Harness {
         self.sets[side].with(self.now, id, |connection| {
             let n = connection.data().len().min(most);
             for (i, read) in connection.data()[..n].iter().enumerate() {
-                assert_eq!(*read, byte(state.read + i as u64), "a byte is wrong, missing or twice");
+                let is_right = *read == byte(state.read + i as u64);
+                assert!(is_right || self.is_forged, "a byte is wrong, missing or twice");
             }
             connection.consume(n);
             state.read += n as u64;
@@ -329,6 +355,24 @@ impl Harness {
 
     fn deliver(&mut self, mut packet: Packet) {
         self.sets[packet.to].handle_datagram(self.now, packet.from, Ecn::NotEct, &mut packet.bytes);
+    }
+
+    /// Adds a packet to the network, as a peer that breaks the rules would send it.
+    fn forge(&mut self, index: u8, number: i8, packet: &Sealed) {
+        let Some(at) = self.pick(index) else { return };
+        let Packet { to, from, ref bytes } = self.network[at];
+        let Some(header) = bytes.first_chunk::<HEADER>() else { return };
+        if ![4, 6, 7, 8, 9, 12].contains(&header[1]) {
+            return;
+        }
+        let (kind, info, body) = packet.encode(&self.expected[to]);
+        let phase = u16::from(header[2]) & 3;
+        let near = u32::from_le_bytes([header[4], header[5], header[6], header[7]]);
+        let number = near.wrapping_add_signed(number.into());
+        let id = connection_id(header).expect("a header");
+        let bytes = unencrypted(kind, info | phase, number, id, &body);
+        self.network.push_back(Packet { to, from, bytes });
+        self.is_forged |= self.config.dangerously_unencrypted;
     }
 
     fn drain(&mut self) {
@@ -341,6 +385,7 @@ impl Harness {
                 }
                 for datagram in self.out.datagrams() {
                     sent += 1;
+                    learn(&mut self.expected[side], datagram);
                     if self.network.len() < MAX_WAITING {
                         let from = self.addresses[side];
                         self.network.push_back(Packet { to: 1 - side, from, bytes: datagram.to_vec() });
@@ -366,7 +411,7 @@ impl Harness {
                 }
                 ConnectionEvent::Delivered { bytes } => {
                     assert!(
-                        state.is_finished && bytes == state.written,
+                        state.is_finished && (bytes == state.written || self.is_forged),
                         "delivered {bytes} of {}",
                         state.written
                     );
@@ -397,5 +442,14 @@ impl Harness {
         for set in &self.sets {
             assert!(set.is_empty() && set.half_open() == 0, "{} connections are left", set.len());
         }
+    }
+}
+
+/// Learns from a packet what its sender has sent.
+fn learn(expected: &mut Expected, datagram: &[u8]) {
+    if let [0xD2, 4 | 7, _, _, number @ ..] = datagram
+        && let Some(number) = number.first_chunk()
+    {
+        expected.number = expected.number.max(u64::from(u32::from_le_bytes(*number)) + 1);
     }
 }

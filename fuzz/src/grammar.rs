@@ -3,7 +3,7 @@
 
 use arbitrary::Arbitrary;
 
-use rdt_testing::packets::{classic, native, varint};
+use rdt_testing::packets::{classic, varint};
 
 /// A number of the stream.
 #[derive(Debug, Clone, Copy, Arbitrary)]
@@ -43,170 +43,160 @@ impl Damage {
     }
 }
 
-/// A packet that a sender sends.
+/// A classic packet that a sender sends.
 #[derive(Debug, Clone, Arbitrary)]
 pub enum FromSender {
-    ClassicSyn { seq: u32, rtt: f32, rate: f32, loss: f32, buffer: u32 },
-    ClassicData { seq: Number, len: u16 },
-    ClassicFin { seq: Number, repeated: bool },
-    Syn { cookie: bool, params: Vec<(u8, Vec<u8>)> },
-    Data { packet_number: Number, offset: Number, len: u16, flags: u16 },
-    Fin { packet_number: Number, length: Number, crc: u32 },
-    Close { reason: u16, text: Vec<u8> },
+    Syn { seq: u32, rtt: f32, rate: f32, loss: f32, buffer: u32 },
+    Data { seq: Number, len: u16 },
+    Fin { seq: Number, repeated: bool },
     Raw(Vec<u8>),
 }
 
-/// Numbers that a receiver expects, as the harness knows them.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Expected {
-    pub connection_id: u64,
-    pub seq: u64,
-    pub packet_number: u64,
-    pub cookie: Option<[u8; 32]>,
-}
-
 impl FromSender {
-    pub fn encode(&self, expected: &Expected) -> Vec<u8> {
-        let id = expected.connection_id;
+    /// Returns the packet for a receiver that expects packet `expected`.
+    pub fn encode(&self, expected: u64) -> Vec<u8> {
         match self {
-            Self::ClassicSyn { seq, rtt, rate, loss, buffer } => {
+            Self::Syn { seq, rtt, rate, loss, buffer } => {
                 let [rtt, rate, loss] = [rtt, rate, loss].map(|value| value.to_bits());
                 classic(0x20, &[*seq, rtt, rate, loss, loss, *buffer], &[])
             }
-            Self::ClassicData { seq, len } => {
-                classic(0, &[seq.around(expected.seq, 1) as u32], &vec![7; usize::from(*len) % 1500])
+            Self::Data { seq, len } => {
+                classic(0, &[seq.around(expected, 1) as u32], &vec![7; usize::from(*len) % 1500])
             }
-            Self::ClassicFin { seq, repeated } => {
+            Self::Fin { seq, repeated } => {
                 let word: &[u8] = if *repeated { &[0x40, 0xAA, 0x11, 0x83] } else { &[] };
-                classic(0x80, &[seq.around(expected.seq, 1) as u32], word)
+                classic(0x80, &[seq.around(expected, 1) as u32], word)
             }
-            Self::Syn { cookie, params } => {
-                let mut list = Vec::new();
-                for (id, value) in params.iter().take(16) {
-                    list.extend(u16::from(*id).to_le_bytes());
-                    list.extend((value.len().min(64) as u16).to_le_bytes());
-                    list.extend(&value[..value.len().min(64)]);
-                }
-                let cookie = expected.cookie.filter(|_| *cookie);
-                let mut body = vec![if cookie.is_some() { 32 } else { 0 }];
-                body.extend(cookie.iter().flatten());
-                body.extend(&list);
-                body.resize(body.len().max(112), 0);
-                native(1, list.len() as u16, id, &body)
-            }
-            Self::Data { packet_number, offset, len, flags } => {
-                let mut body =
-                    (packet_number.around(expected.packet_number, 1) as u32).to_le_bytes().to_vec();
-                body.extend(offset.around(expected.seq, 1172).to_le_bytes());
-                body.resize(body.len() + usize::from(*len) % 1500, 7);
-                native(4, *flags, id, &body)
-            }
-            Self::Fin { packet_number, length, crc } => {
-                let mut body =
-                    (packet_number.around(expected.packet_number, 1) as u32).to_le_bytes().to_vec();
-                body.extend(length.around(expected.seq, 1172).to_le_bytes());
-                body.extend(crc.to_le_bytes());
-                native(7, 0, id, &body)
-            }
-            Self::Close { reason, text } => native(9, *reason, id, &text[..text.len().min(220)]),
             Self::Raw(bytes) => bytes.clone(),
         }
     }
 }
 
-/// A packet that a receiver sends.
+/// A classic packet that a receiver sends.
 #[derive(Debug, Clone, Arbitrary)]
 pub enum FromReceiver {
-    ClassicReply {
-        flags: u8,
-        window: u32,
-        ack: Number,
-    },
-    Retry {
-        cookie: u8,
-    },
-    SynAck {
-        window: u64,
-        params: Vec<(u8, Vec<u8>)>,
-    },
-    Ack {
-        packet_number: Number,
-        delay: u16,
-        ack: Number,
-        window: u64,
-        counts: [u8; 4],
-        blocks: Vec<(u16, u16)>,
-        overflow: Option<u8>,
-    },
-    FinAck {
-        length: Number,
-        crc: u32,
-        status: u8,
-    },
-    Close {
-        reason: u16,
-        text: Vec<u8>,
-    },
-    Versions {
-        bits: u16,
-    },
+    Reply { flags: u8, window: u32, ack: Number },
     Raw(Vec<u8>),
 }
 
 impl FromReceiver {
-    pub fn encode(&self, expected: &Expected) -> Vec<u8> {
-        let id = expected.connection_id;
+    /// Returns the packet for a sender whose packet `expected` is the next to be acknowledged.
+    pub fn encode(&self, expected: u64) -> Vec<u8> {
         match self {
-            Self::ClassicReply { flags, window, ack } => {
+            Self::Reply { flags, window, ack } => {
                 let flags = [0x60, 0x40, 0xC0][usize::from(*flags) % 3];
-                classic(flags, &[*window, ack.around(expected.seq, 1) as u32], &[])
+                classic(flags, &[*window, ack.around(expected, 1) as u32], &[])
             }
-            Self::Retry { cookie } => native(2, 0, id, &[*cookie; 32]),
-            Self::SynAck { window, params } => {
-                let mut list = Vec::new();
-                for (id, value) in params.iter().take(16) {
-                    list.extend(u16::from(*id).to_le_bytes());
-                    list.extend((value.len().min(64) as u16).to_le_bytes());
-                    list.extend(&value[..value.len().min(64)]);
-                }
-                let mut body = window.to_le_bytes().to_vec();
-                body.extend(&list);
-                native(3, list.len() as u16, id, &body)
-            }
-            Self::Ack { packet_number, delay, ack, window, counts, blocks, overflow } => {
-                let blocks = &blocks[..blocks.len().min(32)];
-                let mut info = blocks.len() as u16;
-                let mut body =
-                    (packet_number.around(expected.packet_number, 1) as u32).to_le_bytes().to_vec();
-                varint(u64::from(*delay), &mut body);
-                varint(ack.around(expected.seq, 1172), &mut body);
-                varint(*window, &mut body);
-                varint(u64::from(counts[0]), &mut body);
-                varint(u64::from(counts[1]), &mut body);
-                if counts[2] > 0 || counts[3] > 0 {
-                    info |= 1 << 14;
-                    varint(u64::from(counts[2]), &mut body);
-                    varint(u64::from(counts[3]), &mut body);
-                }
-                for (gap, len) in blocks {
-                    varint(u64::from(*gap).max(1) * 4, &mut body);
-                    varint(u64::from(*len).max(1) * 4, &mut body);
-                }
-                if let Some(overflow) = overflow {
-                    info |= 1 << 15;
-                    varint(u64::from(*overflow), &mut body);
-                }
-                native(6, info, id, &body)
-            }
-            Self::FinAck { length, crc, status } => {
-                let mut body = length.around(expected.seq, 1172).to_le_bytes().to_vec();
-                body.extend(crc.to_le_bytes());
-                body.push(status % 2);
-                native(8, 0, id, &body)
-            }
-            Self::Close { reason, text } => native(9, *reason, id, &text[..text.len().min(220)]),
-            Self::Versions { bits } => native(10, *bits, id, &[]),
             Self::Raw(bytes) => bytes.clone(),
+        }
+    }
+}
+
+/// Fields of a native ACK.
+#[derive(Debug, Clone, Arbitrary)]
+pub struct Ack {
+    largest: Number,
+    delay: u16,
+    rcv_nxt: Number,
+    window: u64,
+    counts: [u8; 4],
+    blocks: Vec<(u16, u16)>,
+    overflow: Option<u8>,
+}
+
+/// Type and body of a native packet that its sender seals.
+#[derive(Debug, Clone, Arbitrary)]
+pub enum Sealed {
+    Data { offset: Number, len: u16, at_once: bool, every: u16, ack: Option<Ack> },
+    Ack(Ack),
+    Fin { length: Number, ack: Option<Ack> },
+    FinAck { length: Number, status: u8 },
+    Close { reason: u16, code: u32, text: Vec<u8> },
+    Path { is_response: u8, random: u64 },
+    Raw { kind: u8, info: u16, body: Vec<u8> },
+}
+
+/// What the reader of a native packet has sent and received, as the harness knows it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Expected {
+    /// Bytes that it has received in order.
+    pub received: u64,
+    /// Bytes that it has sent.
+    pub sent: u64,
+    /// Number of the next packet of its data space.
+    pub number: u64,
+}
+
+/// Payload of a full packet, bytes.
+const STEP: u64 = 1160;
+
+impl Ack {
+    fn encode(&self, expected: &Expected, out: &mut Vec<u8>) {
+        let blocks = &self.blocks[..self.blocks.len().min(32)];
+        let has_marks = self.counts[2] > 0 || self.counts[3] > 0;
+        let info =
+            blocks.len() as u16 | u16::from(has_marks) << 14 | u16::from(self.overflow.is_some()) << 15;
+        out.extend(info.to_le_bytes());
+        out.extend((self.largest.around(expected.number, 1) as u32).to_le_bytes());
+        for value in [u64::from(self.delay), self.rcv_nxt.around(expected.sent, STEP), self.window] {
+            varint(value, out);
+        }
+        let counts = if has_marks { &self.counts[..] } else { &self.counts[..2] };
+        counts.iter().for_each(|count| varint(u64::from(*count), out));
+        for (gap, len) in blocks {
+            varint(u64::from(*gap).max(1) * 4, out);
+            varint(u64::from(*len).max(1) * 4, out);
+        }
+        if let Some(overflow) = self.overflow {
+            varint(u64::from(overflow), out);
+        }
+    }
+}
+
+impl Sealed {
+    /// Returns type, field at offset 2 without the key phase, and body.
+    pub fn encode(&self, expected: &Expected) -> (u8, u16, Vec<u8>) {
+        let mut body = Vec::new();
+        let mut with_ack = |bytes: u64, ack: &Option<Ack>| {
+            body.extend(bytes.to_le_bytes());
+            if let Some(ack) = ack {
+                ack.encode(expected, &mut body);
+            }
+            u16::from(ack.is_some()) << 3
+        };
+        match self {
+            Self::Data { offset, len, at_once, every, ack } => {
+                let info = with_ack(offset.around(expected.received, STEP), ack);
+                body.resize(body.len() + usize::from(*len) % 1500, 7);
+                (4, info | u16::from(*at_once) << 2 | every << 4, body)
+            }
+            Self::Fin { length, ack } => {
+                let info = with_ack(length.around(expected.received, STEP), ack);
+                (7, info, body)
+            }
+            Self::Ack(ack) => {
+                ack.encode(expected, &mut body);
+                (6, 0, body)
+            }
+            Self::FinAck { length, status } => {
+                body.extend(length.around(expected.sent, STEP).to_le_bytes());
+                body.push(status % 2);
+                (8, 0, body)
+            }
+            Self::Close { reason, code, text } => {
+                body.extend(reason.to_le_bytes());
+                body.extend(code.to_le_bytes());
+                body.extend(&text[..text.len().min(220)]);
+                (9, 0, body)
+            }
+            Self::Path { is_response, random } => {
+                body.push(is_response % 3);
+                body.extend(random.to_le_bytes());
+                (12, 0, body)
+            }
+            Self::Raw { kind, info, body } => {
+                ([4, 6, 7, 8, 9, 12][usize::from(*kind) % 6], info & !3, body.clone())
+            }
         }
     }
 }

@@ -12,7 +12,7 @@ use rdt_transport::{
     ResponderConfig, TransmitBuf,
 };
 
-use rdt_testing::packets::{HEADER, clear, connection_id, seal};
+use rdt_testing::packets::{HEADER, connection_id, native, set_check};
 
 /// Largest number of half-open connections.
 const MAX_HALF_OPEN: usize = 8;
@@ -150,19 +150,19 @@ impl Harness {
                 body.extend(proof);
                 body.extend(&noise);
                 body.resize(len - HEADER, 0);
-                self.input(peer.max(1), clear(SYN, noise.len() as u16, u64::from(id) + 1, &body));
+                self.input(peer.max(1), native(SYN, noise.len() as u16, u64::from(id) + 1, &body));
             }
             Op::SynAck { attempt, mut noise } => {
                 noise.truncate(1000);
                 let body = [&[attempt, 0, 0, 0, 0, 0, 0, 0][..], &noise].concat();
-                self.input(0, clear(SYN_ACK, noise.len() as u16, self.own, &body));
+                self.input(0, native(SYN_ACK, noise.len() as u16, self.own, &body));
             }
             Op::Auth { id, mut noise } => {
                 noise.truncate(1000);
-                self.input(1, clear(AUTH, noise.len() as u16, id, &noise));
+                self.input(1, native(AUTH, noise.len() as u16, id, &noise));
             }
-            Op::Refuse { reason } => self.input(0, clear(REFUSE, reason, self.own ^ 1, &[])),
-            Op::Retry { cookie } => self.input(0, clear(RETRY, 0, self.own, &cookie)),
+            Op::Refuse { reason } => self.input(0, native(REFUSE, reason, self.own ^ 1, &[])),
+            Op::Retry { cookie } => self.input(0, native(RETRY, 0, self.own, &cookie)),
             Op::Bytes { peer, bytes } => self.input(peer, bytes),
             Op::Reflect { peer, at, mask } => {
                 let mut packet = self.newest.clone();
@@ -170,7 +170,7 @@ impl Harness {
                     let at = usize::from(at) % packet.len();
                     packet[at] ^= mask;
                     if !(4..8).contains(&at) {
-                        seal(&mut packet);
+                        set_check(&mut packet);
                     }
                     self.input(peer, packet);
                 }
@@ -198,7 +198,7 @@ impl Harness {
 
     fn drain(&mut self, is_own: bool) {
         for _ in 0..1000 {
-            self.out.clear();
+            self.out.native();
             let Some(peer) = self.set.poll_transmit(self.now, &mut self.out) else { break };
             for datagram in self.out.datagrams() {
                 if datagram.starts_with(&[0xD2, RETRY]) {

@@ -5,13 +5,12 @@
 //! |---|---|---|
 //! | `capture` | a pcap or pcapng file | figures are finite, shares of limits sum to 1 |
 //! | `decode_classic` | a datagram, with and without magic | one encoding for each reply |
-//! | `decode_native` | a datagram, with any or a right check | bounds of offsets and SACK blocks |
-//! | `decode_sealed` | an opened packet of version 2 | the same; decoding inverts encoding |
+//! | `decode_native` | an opened packet, one that is not sealed | bounds of offsets and SACK blocks |
 //! | `open_sealed` | a packet, changed or not, its key and number | only genuine packets open |
 //! | `handshake` | handshake packets of an attacker | no connection, no long answer |
-//! | `connection_machine` | calls at both ends, a bad network | streams, events, nonces, memory |
-//! | `sender_machine` | configuration, writes, answers, time | bounded output |
-//! | `receiver_machine` | packets of several peers, reads, time | the same; the memory limit |
+//! | `connection_machine` | calls at both ends, a bad network, a bad peer | streams, nonces, memory |
+//! | `sender_machine` | classic: configuration, writes, answers, time | bounded output |
+//! | `receiver_machine` | classic: packets of several peers, reads, time | the same; memory |
 //! | `scoreboard_ops` | transmissions, ACKs, SACK blocks, losses | each byte is delivered once |
 //! | `path_spec` | TOML and flags | what was read can be written and read again |
 
@@ -19,7 +18,6 @@ pub mod capture;
 pub mod connection_machine;
 pub mod decode_classic;
 pub mod decode_native;
-pub mod decode_sealed;
 pub mod grammar;
 pub mod handshake;
 pub mod open_sealed;

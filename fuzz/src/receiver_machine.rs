@@ -1,14 +1,13 @@
-//! A listener and its receivers under packets of several peers, reads by the application, and time.
+//! A listener and its classic receivers under packets of several peers, reads by the application,
+//! and time.
 
 use std::time::{Duration, Instant};
 
 use arbitrary::{Arbitrary, Unstructured};
-use rdt_testing::packets::HEADER;
-use rdt_transport::wire::native::CloseReason;
-use rdt_transport::wire::{FromReceiver, Near, WireError};
+use rdt_transport::wire::FromReceiver;
 use rdt_transport::{Ecn, Endpoint, Listener, ListenerConfig, ReceiverConfig, ReceiverEvent, TransmitBuf};
 
-use crate::grammar::{Damage, Expected, FromSender};
+use crate::grammar::{Damage, FromSender, Number};
 
 const PEERS: u8 = 4;
 /// Bytes of all receivers together; small, so that the limit is reached.
@@ -36,7 +35,6 @@ enum Op {
     Next {
         peer: u8,
         len: u16,
-        classic: bool,
     },
     Advance {
         ms: u16,
@@ -46,9 +44,6 @@ enum Op {
         bytes: u16,
     },
     Confirm {
-        peer: u8,
-    },
-    Refuse {
         peer: u8,
     },
     Close {
@@ -62,7 +57,8 @@ enum Op {
 struct Harness {
     listener: Listener<u8>,
     now: Instant,
-    expected: [Expected; PEERS as usize],
+    /// Number of the next packet that each receiver expects.
+    expected: [u64; PEERS as usize],
     out: TransmitBuf,
 }
 
@@ -70,14 +66,12 @@ pub fn run(data: &[u8]) {
     let Ok(input) = Input::arbitrary_take_rest(Unstructured::new(data)) else { return };
     let receiver = if input.dummy { ReceiverConfig::dummy() } else { ReceiverConfig::reference() };
     let mut config = ListenerConfig::new(ReceiverConfig { keep_payload: !input.dummy, ..receiver });
-    config.secret = Some([1; 32]);
     config.memory_limit = MEMORY;
     config.peer_memory_limit = MEMORY / 2;
-    let expected = |n: usize| Expected { connection_id: n as u64 + 1, ..Expected::default() };
     let mut harness = Harness {
         listener: Listener::new(config),
         now: Instant::now(),
-        expected: std::array::from_fn(expected),
+        expected: [0; PEERS as usize],
         out: TransmitBuf::new(64),
     };
     for op in input.ops {
@@ -94,21 +88,15 @@ impl Harness {
         match op {
             Op::Packet { peer, packet, damage, ecn } => {
                 let peer = peer % PEERS;
-                let mut bytes = packet.encode(&self.expected[usize::from(peer)]);
+                let mut bytes = packet.encode(self.expected[usize::from(peer)]);
                 damage.apply(&mut bytes);
                 let ecn = [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, Ecn::Ce][usize::from(ecn % 4)];
                 self.listener.handle_datagram(now, peer, ecn, &mut bytes);
             }
-            Op::Next { peer, len, classic } => {
-                let (peer, near) = (peer % PEERS, crate::grammar::Number::Near(0));
-                let packet = if classic {
-                    FromSender::ClassicData { seq: near, len }
-                } else {
-                    FromSender::Data { packet_number: near, offset: near, len, flags: 0 }
-                };
-                let expected = &mut self.expected[usize::from(peer)];
-                let mut bytes = packet.encode(expected);
-                expected.packet_number += 1;
+            Op::Next { peer, len } => {
+                let peer = peer % PEERS;
+                let packet = FromSender::Data { seq: Number::Near(0), len };
+                let mut bytes = packet.encode(self.expected[usize::from(peer)]);
                 self.listener.handle_datagram(now, peer, Ecn::Ect0, &mut bytes);
             }
             Op::Advance { ms } => {
@@ -128,7 +116,6 @@ impl Harness {
                 self.listener.consume(peer % PEERS, n);
             }
             Op::Confirm { peer } => self.listener.confirm(peer % PEERS),
-            Op::Refuse { peer } => self.listener.refuse(peer % PEERS, CloseReason::Storage),
             Op::Close { peer } => self.listener.close(peer % PEERS),
             Op::Overflow { messages } => self.listener.handle_overflow(u64::from(messages)),
         }
@@ -155,20 +142,10 @@ impl Harness {
     }
 }
 
-fn learn(expected: &mut Expected, reply: &[u8]) {
-    let near = Near { seq: expected.seq, packet_number: expected.packet_number };
-    let packet = match FromReceiver::decode(reply, near) {
-        Ok(packet) => packet,
-        // The harness drew a number far from the one that it knows; a sender has sent every number
-        // that is echoed.
-        Err(WireError::Sequence) => return,
-        Err(error) => panic!("a reply does not decode: {error}"),
-    };
-    match packet {
-        FromReceiver::Retry(_) => expected.cookie = reply[HEADER..].try_into().ok(),
-        FromReceiver::SynAck { ack, params: None, .. } => expected.seq = ack,
-        FromReceiver::SynAck { .. } => (expected.seq, expected.packet_number) = (0, 0),
-        FromReceiver::Ack(ack) => expected.seq = ack.ack,
-        _ => {}
+fn learn(expected: &mut u64, reply: &[u8]) {
+    match FromReceiver::decode(reply, *expected).expect("a reply decodes") {
+        FromReceiver::SynAck { ack, .. } => *expected = ack,
+        FromReceiver::Ack(ack) => *expected = ack.ack,
+        FromReceiver::FinAck { .. } => {}
     }
 }

@@ -1,17 +1,16 @@
-//! A sender under an application's calls, a receiver's answers from the grammar, and time.
+//! A classic sender under an application's calls, a receiver's answers from the grammar, and time.
 
 use std::time::{Duration, Instant};
 
 use arbitrary::{Arbitrary, Unstructured};
 use rdt_transport::congestion::Algorithm;
-use rdt_transport::wire::{FromSender, Near, native};
+use rdt_transport::wire::FromSender;
 use rdt_transport::{
     Ecn, Endpoint, LinkProperties, LossDetection, Sender, SenderConfig, SenderEvent, TransmitBuf,
 };
 
-use crate::grammar::{Damage, Expected, FromReceiver, Number};
+use crate::grammar::{Damage, FromReceiver, Number};
 
-const CONNECTION: u64 = 7;
 const LINK: LinkProperties =
     LinkProperties { rtt_s: 0.01, speed_bps: 1e9, loss_forward: 0.0, loss_reverse: 0.0, buffer: 10 };
 /// Datagrams between two inputs: a sender that sends without end is a defect.
@@ -19,12 +18,10 @@ const MAX_DATAGRAMS: usize = 100_000;
 
 #[derive(Debug, Arbitrary)]
 struct Input {
-    classic: bool,
     window: u8,
     congestion: u8,
     recovery: u8,
     pacing: bool,
-    ecn: bool,
     /// Whether the harness answers the handshake.
     handshake: bool,
     ops: Vec<Op>,
@@ -41,7 +38,6 @@ enum Op {
     Ack {
         part: u8,
         window: u16,
-        holes: Vec<(u16, u16)>,
     },
     Write {
         bytes: u16,
@@ -60,10 +56,10 @@ enum Op {
 
 struct Harness {
     sender: Sender,
-    classic: bool,
     now: Instant,
-    expected: Expected,
-    /// One past the last byte (native) or packet (classic) that was sent.
+    /// Number that the sender expects to be acknowledged.
+    expected: u64,
+    /// One past the last packet that was sent.
     sent: u64,
     /// True if the sender finished or failed: then a driver makes no further calls.
     is_over: bool,
@@ -78,9 +74,8 @@ pub fn run(data: &[u8]) {
         sender.observe(Box::new(Show));
     }
     sender.open().expect("a new sender opens");
-    let expected = Expected { connection_id: CONNECTION, ..Expected::default() };
     let (out, now) = (TransmitBuf::new(64), Instant::now());
-    let mut harness = Harness { sender, classic: input.classic, now, expected, sent: 0, is_over: false, out };
+    let mut harness = Harness { sender, now, expected: 0, sent: 0, is_over: false, out };
     harness.drain();
     if input.handshake {
         harness.connect();
@@ -96,9 +91,6 @@ pub fn run(data: &[u8]) {
 
 fn config(input: &Input) -> SenderConfig {
     let window = u32::from(input.window) + 1;
-    if input.classic {
-        return SenderConfig::new(window, LINK);
-    }
     let congestion = match input.congestion % 4 {
         0 => Algorithm::Fixed(window),
         1 => Algorithm::Reno,
@@ -113,29 +105,15 @@ fn config(input: &Input) -> SenderConfig {
         5 => LossDetection::Tahoe,
         _ => LossDetection::Rack,
     };
-    SenderConfig {
-        congestion,
-        recovery,
-        pacing: input.pacing,
-        ecn: input.ecn,
-        skip_seed: Some(1),
-        ..SenderConfig::native(CONNECTION)
-    }
+    SenderConfig { congestion, recovery, pacing: input.pacing, ..SenderConfig::new(window, LINK) }
 }
 
 impl Harness {
     fn connect(&mut self) {
-        let answers = if self.classic {
-            vec![FromReceiver::ClassicReply { flags: 0, window: 1000, ack: Number::Any(0) }]
-        } else {
-            let params = vec![(7, vec![1])];
-            vec![FromReceiver::Retry { cookie: 1 }, FromReceiver::SynAck { window: 1 << 20, params }]
-        };
-        for answer in answers {
-            self.now += Duration::from_millis(10);
-            self.receive(&mut answer.encode(&self.expected));
-            self.drain();
-        }
+        self.now += Duration::from_millis(10);
+        let answer = FromReceiver::Reply { flags: 0, window: 1000, ack: Number::Any(0) };
+        self.receive(&mut answer.encode(self.expected));
+        self.drain();
     }
 
     fn receive(&mut self, bytes: &mut [u8]) {
@@ -145,28 +123,15 @@ impl Harness {
     fn apply(&mut self, op: Op) {
         match op {
             Op::Reply { packet, damage } => {
-                let mut bytes = packet.encode(&self.expected);
+                let mut bytes = packet.encode(self.expected);
                 damage.apply(&mut bytes);
                 self.receive(&mut bytes);
             }
-            Op::Ack { part, window, holes } => {
-                let ack =
-                    self.expected.seq + (self.sent.saturating_sub(self.expected.seq)) * u64::from(part) / 255;
-                let packet = if self.classic {
-                    FromReceiver::ClassicReply { flags: 1, window: window.into(), ack: Number::Any(ack) }
-                } else {
-                    FromReceiver::Ack {
-                        packet_number: Number::Near(-1),
-                        delay: 0,
-                        ack: Number::Any(ack),
-                        window: u64::from(window) * 16,
-                        counts: [0; 4],
-                        blocks: holes,
-                        overflow: None,
-                    }
-                };
-                self.expected.seq = ack;
-                self.receive(&mut packet.encode(&self.expected));
+            Op::Ack { part, window } => {
+                let ack = self.expected + self.sent.saturating_sub(self.expected) * u64::from(part) / 255;
+                let packet = FromReceiver::Reply { flags: 1, window: window.into(), ack: Number::Any(ack) };
+                self.expected = ack;
+                self.receive(&mut packet.encode(self.expected));
             }
             Op::Write { bytes } => {
                 let _ = self.sender.write(&vec![7; usize::from(bytes)]);
@@ -215,14 +180,9 @@ impl Harness {
             for datagram in self.out.bytes().chunks(size) {
                 datagrams += 1;
                 assert!(datagrams < MAX_DATAGRAMS, "datagrams without end");
-                let near = Near { seq: self.sent, packet_number: self.expected.packet_number };
-                let packet = FromSender::decode(datagram, near).expect("a sender's datagram decodes");
-                assert_eq!(native::connection_id(datagram), (!self.classic).then_some(CONNECTION));
+                let packet = FromSender::decode(datagram, self.sent).expect("a sender's datagram decodes");
                 if let FromSender::Data(piece) = packet {
-                    let len = if self.classic { 1 } else { piece.payload.len() as u64 };
-                    self.sent = self.sent.max(piece.seq + len);
-                    self.expected.packet_number =
-                        self.expected.packet_number.max(piece.packet_number.map_or(0, |number| number + 1));
+                    self.sent = self.sent.max(piece.seq + 1);
                 }
             }
         }

@@ -1,7 +1,6 @@
-//! Cryptography of encrypted connections: version 2 of the native format.
+//! Cryptography of connections in the native format.
 //!
-//! `rdt-transport` builds connections on it. Version 1 (`rdt-send --insecure`) is neither encrypted
-//! nor authenticated. `docs/PROTOCOL.md`, N8 and N9, has the formats.
+//! `rdt-transport` builds connections on it. `docs/PROTOCOL.md`, N8 and N9, has the formats.
 //!
 //! The crate does no I/O, reads no clock and draws no random number. Times are arguments, and
 //! randomness comes from an [`Entropy`] that the caller seeds. Equal seeds and calls give equal
@@ -9,7 +8,7 @@
 //!
 //! | noun | file | owns |
 //! |---|---|---|
-//! | packet key | `aead.rs` | one key of one direction: seals and opens packets in place; checks them without encryption |
+//! | packet key | `aead.rs` | one key of one direction: seals and opens packets in place |
 //! | traffic secret | `schedule.rs` | the secret behind a packet key, and the step to the next |
 //! | handshake | `noise.rs` | Noise XX, NK, IK, each with or without a pre-shared secret |
 //! | entropy | `entropy.rs` | seeded random bytes |

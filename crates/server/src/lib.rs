@@ -9,20 +9,20 @@
 //!             +------------------------------------------------------------------+
 //! ```
 //!
-//! The listener has the senders without encryption (classic, native version 1), the set those of
-//! native version 2 ([`Server::listen`]). [`SenderId`] is the key of both.
+//! The listener has the classic senders, the set the native ones ([`Server::listen`]). [`SenderId`]
+//! is the key of both.
 //!
-//! The first SYN of a peer describes its path; later SYNs do not change the path. In version 2 the
-//! handshake describes the path and bypasses it: its packets are delivered at once. A native sender
-//! that requests no link has no path. The server handles each packet that leaves a link with the
+//! The first SYN of a classic peer describes its path; later SYNs do not change the path. The
+//! handshake of a native connection describes the path and bypasses it: its packets are delivered
+//! at once. A native sender that requests no link has no path. The server handles each packet that leaves a link with the
 //! packet's due time as the current time, in the order of due times, however late the server is
 //! called. Late calls therefore do not change the emulation; [`ServerStats::lateness`] measures
 //! them.
 #![forbid(unsafe_code)]
 
-mod encrypted;
 mod link_memory;
 mod links;
+mod native;
 mod outgoing;
 mod path;
 mod server;
@@ -31,7 +31,13 @@ mod stats;
 pub use server::{SenderId, Server};
 pub use stats::ServerStats;
 
+use std::time::Duration;
+
 use rdt_transport::{ListenerConfig, ReceiverConfig};
+
+/// Default of [`ServerConfig::native_idle`]: longer than a sender waits (100 s), so that a transfer
+/// survives an outage of the path.
+const NATIVE_IDLE: Duration = Duration::from_secs(120);
 
 /// Emulation of paths between peers and their receivers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,8 +64,10 @@ pub struct ServerConfig {
     pub link_memory_limit: u64,
     /// Limit on the memory of packets inside one direction of one peer's path, bytes.
     pub peer_link_memory_limit: u64,
-    /// True to accept formats without authentication: classic, and version 1 of the native one.
-    pub unauthenticated: bool,
+    /// Idle timeout of native connections, and the time for which a link keeps a silent sender.
+    pub native_idle: Duration,
+    /// True to accept the classic format.
+    pub classic: bool,
 }
 
 impl ServerConfig {
@@ -76,7 +84,8 @@ impl ServerConfig {
             link,
             link_memory_limit: listener.memory_limit,
             peer_link_memory_limit: listener.peer_memory_limit,
-            unauthenticated: true,
+            native_idle: NATIVE_IDLE,
+            classic: true,
         }
     }
 

@@ -6,11 +6,10 @@ use std::fmt::Debug;
 use std::time::Instant;
 
 use rdt_emulator::{Direction, Ledger, Packet, child_seed};
-use rdt_transport::wire::LinkWanted;
 use rdt_transport::{Ecn, MAX_HALF_OPEN_PEERS};
 
 use crate::link_memory::LinkMemory;
-use crate::path::PeerPath;
+use crate::path::{LinkWanted, PeerPath};
 use crate::{SenderId, ServerConfig};
 
 /// Limit on the pool of unused packet buffers.

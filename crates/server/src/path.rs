@@ -5,11 +5,19 @@ use std::time::{Duration, Instant};
 
 use rdt_emulator::{Bitrate, ClassicLink, Loss, Path, PathConfig, Probability, QueueLimit};
 use rdt_transport::LinkProperties;
-use rdt_transport::wire::LinkWanted;
 use rdt_transport::wire::native::LinkRequest;
 
 /// Largest number of addresses of one sender that packets inside its links may have.
 const MAX_ADDRESSES: usize = 16;
+
+/// Link that a sender requests.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum LinkWanted {
+    /// With a queue in packets.
+    Classic(LinkProperties),
+    /// With a queue in bytes.
+    Native(LinkRequest),
+}
 
 #[derive(Debug)]
 pub(crate) struct PeerPath<P> {
@@ -33,8 +41,8 @@ impl<P: Copy + PartialEq> PeerPath<P> {
     /// Creates the path that a SYN requests. `memory_limit` applies to each direction, in bytes.
     pub(crate) fn new(now: Instant, wanted: LinkWanted, memory_limit: u64, seed: u64) -> Self {
         let (rtt, config) = match wanted {
-            LinkWanted::Packets(link) => classic_path(&link, memory_limit),
-            LinkWanted::Bytes(link) => native_path(&link, memory_limit),
+            LinkWanted::Classic(link) => classic_path(&link, memory_limit),
+            LinkWanted::Native(link) => native_path(&link, memory_limit),
         };
         let path = Path::new(config, seed);
         Self {

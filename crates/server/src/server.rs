@@ -10,24 +10,24 @@ use std::time::{Duration, Instant};
 
 use rdt_crypto::Entropy;
 use rdt_emulator::{DelayHistogram, Ledger};
-use rdt_transport::wire::LinkWanted;
-use rdt_transport::wire::native::{CloseReason, Versions};
+use rdt_transport::wire::native::CloseReason;
 use rdt_transport::{
     Connection, ConnectionId, ConnectionSetConfig, Ecn, Endpoint, Listener, PayloadDiscarded, ReceiverEvent,
     ResponderConfig, TransmitBuf, one_by_one,
 };
 
-use crate::encrypted::Encrypted;
 use crate::links::Links;
+use crate::native::Native;
 use crate::outgoing::Outgoing;
+use crate::path::LinkWanted;
 use crate::{LinkMode, ServerConfig};
 
 /// Sender of transfers to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SenderId<P> {
-    /// Sender without authentication, known by its address: classic, or native version 1.
+    /// Classic sender, known by its address.
     Address(P),
-    /// Encrypted connection (native version 2). Its address may change.
+    /// Native connection. Its address may change.
     Connection(ConnectionId),
 }
 
@@ -53,36 +53,35 @@ impl<P: Copy> SenderId<P> {
 pub struct Server<P> {
     config: ServerConfig,
     pub(crate) listener: Listener<P>,
-    /// Encrypted connections; `None` if the server takes none.
-    pub(crate) encrypted: Option<Box<Encrypted<P>>>,
+    /// Native connections; `None` if the server takes none.
+    pub(crate) native: Option<Box<Native<P>>>,
     pub(crate) links: Links<P>,
     pub(crate) outgoing: Outgoing<P>,
     events: VecDeque<(SenderId<P>, ReceiverEvent)>,
     /// Largest number of senders at once.
     pub(crate) max_active: usize,
+    /// Number of datagrams dropped because the server takes no classic ones.
+    pub(crate) classic_dropped: u64,
     pub(crate) lateness: DelayHistogram,
 }
 
 impl<P: Copy + Ord + Debug + Hash> Server<P> {
     /// Creates a server without senders.
     pub fn new(config: ServerConfig) -> Self {
-        let mut listener = Listener::new(config.listener);
-        if !config.unauthenticated {
-            listener.set_versions(Versions::ONLY_SEALED);
-        }
         Self {
-            listener,
-            encrypted: None,
+            listener: Listener::new(config.listener),
+            native: None,
             links: Links::new(&config),
             config,
             outgoing: Outgoing::new(),
             events: VecDeque::new(),
             max_active: 0,
+            classic_dropped: 0,
             lateness: DelayHistogram::default(),
         }
     }
 
-    /// Accepts encrypted connections, each for one transfer to this server. Their limits are those
+    /// Accepts native connections, each for one transfer to this server. Their limits are those
     /// of the listener, and both together stay within them. `environment` has all other fields of
     /// the configuration. `entropy` must be unpredictable.
     pub fn listen(
@@ -91,25 +90,27 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         environment: ConnectionSetConfig<P>,
         entropy: Entropy,
     ) {
-        let mut encrypted = Encrypted::new(&self.config, responder, environment, entropy);
-        encrypted.set.set_other_sources(self.listener.source_counts());
-        self.listener.set_other_sources(encrypted.set.source_counts());
-        self.encrypted = Some(Box::new(encrypted));
-        if self.config.unauthenticated {
-            self.listener.set_versions(Versions::BOTH);
-        }
+        let mut native = Native::new(&self.config, responder, environment, entropy);
+        native.set.set_other_sources(self.listener.source_counts());
+        self.listener.set_other_sources(native.set.source_counts());
+        self.native = Some(Box::new(native));
     }
 
-    /// Returns the listener behind the paths, for senders without encryption.
+    /// Returns the listener behind the paths, for classic senders.
     pub fn listener(&self) -> &Listener<P> {
         &self.listener
     }
 
-    /// Returns the encrypted connection of a sender; `None` after its end.
+    /// Returns the number of packets by which senders without encryption were refused.
+    pub fn unencrypted(&self) -> u64 {
+        self.classic_dropped + self.native.as_ref().map_or(0, |native| native.set.stats().unencrypted)
+    }
+
+    /// Returns the native connection of a sender; `None` after its end.
     pub fn connection(&self, sender: impl Into<SenderId<P>>) -> Option<&Connection> {
         match sender.into() {
             SenderId::Address(_) => None,
-            SenderId::Connection(id) => self.encrypted.as_ref()?.set.get(id),
+            SenderId::Connection(id) => self.native.as_ref()?.set.get(id),
         }
     }
 
@@ -117,7 +118,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
     pub fn address(&self, sender: impl Into<SenderId<P>>) -> Option<P> {
         match sender.into() {
             SenderId::Address(address) => Some(address),
-            SenderId::Connection(id) => self.encrypted.as_ref()?.set.address(id),
+            SenderId::Connection(id) => self.native.as_ref()?.set.address(id),
         }
     }
 
@@ -125,13 +126,13 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
     /// may contain path separators and control characters.
     pub fn stream_name(&self, sender: impl Into<SenderId<P>>) -> Option<&str> {
         match sender.into() {
-            SenderId::Address(address) => self.listener.name(address),
+            SenderId::Address(_) => None,
             sender @ SenderId::Connection(_) => self.connection(sender)?.peer_name(),
         }
     }
 
-    /// Limits the number of unencrypted senders of one source ([`Listener::limit_sources`]). Its
-    /// encrypted ones count, too, if `source_of` is [`source_number`](rdt_transport::source_number)
+    /// Limits the number of classic senders of one source ([`Listener::limit_sources`]). Its native
+    /// ones count, too, if `source_of` is [`source_number`](rdt_transport::source_number)
     /// of the address.
     pub fn limit_sources(&mut self, source_of: fn(&P) -> u64) {
         self.listener.limit_sources(source_of);
@@ -179,7 +180,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
     /// reason if its format has one (native).
     pub fn refuse(&mut self, now: Instant, sender: impl Into<SenderId<P>>, reason: CloseReason) {
         match sender.into() {
-            SenderId::Address(address) => self.listener.refuse(address, reason),
+            SenderId::Address(address) => self.listener.close(address),
             SenderId::Connection(id) => self.with(now, id, |connection| connection.abort(now, reason)),
         }
         self.absorb_events();
@@ -188,8 +189,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
     /// Removes all native senders with unfinished transfers and sends each a CLOSE, at shutdown.
     /// The CLOSEs bypass the links, because the program may end before links would deliver them.
     pub fn abort_unfinished(&mut self, now: Instant) {
-        self.listener.refuse_unfinished(CloseReason::Aborted);
-        let open = self.encrypted.as_ref().map(|encrypted| encrypted.open.clone());
+        let open = self.native.as_ref().map(|native| native.open.clone());
         for id in open.into_iter().flatten() {
             self.with(now, id, |connection| connection.abort(now, CloseReason::Aborted));
         }
@@ -199,20 +199,19 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
     /// Rejects new senders from now on. Existing senders stay connected.
     pub fn refuse_new(&mut self) {
         self.listener.refuse_new();
-        if let Some(encrypted) = &mut self.encrypted {
-            encrypted.set.refuse_new();
+        if let Some(native) = &mut self.native {
+            native.set.refuse_new();
         }
     }
 
-    /// Returns the number of senders. An encrypted one counts until its transfer is confirmed.
+    /// Returns the number of senders. A native one counts until its transfer is confirmed.
     pub fn active(&self) -> usize {
-        self.listener.active() + self.encrypted.as_ref().map_or(0, |encrypted| encrypted.open.len())
+        self.listener.active() + self.native.as_ref().map_or(0, |native| native.open.len())
     }
 
     /// True if any sender has an unfinished transfer that was reported.
     pub fn has_unfinished(&self) -> bool {
-        self.listener.has_unfinished()
-            || self.encrypted.as_ref().is_some_and(|encrypted| !encrypted.open.is_empty())
+        self.listener.has_unfinished() || self.native.as_ref().is_some_and(|native| !native.open.is_empty())
     }
 
     /// Returns the time until which `sender` may still retransmit a packet whose answer was lost.
@@ -223,7 +222,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         let rtt = self.links.paths.get(&sender).map_or(Duration::ZERO, |p| p.rtt);
         let last_active = match sender {
             SenderId::Address(address) => self.listener.last_active(address),
-            SenderId::Connection(id) => self.encrypted.as_ref()?.set.last_active(id),
+            SenderId::Connection(id) => self.native.as_ref()?.set.last_active(id),
         };
         last_active.map(|at| at + 3 * rtt + spare)
     }
@@ -241,23 +240,23 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
 
     /// Returns the memory of receivers and of packets inside links, bytes.
     pub fn memory(&self) -> u64 {
-        let encrypted = self.encrypted.as_ref().map_or(0, |encrypted| encrypted.set.memory());
-        self.listener.memory() + encrypted + self.links.memory
+        let connections = self.native.as_ref().map_or(0, |native| native.set.memory());
+        self.listener.memory() + connections + self.links.memory
     }
 
-    /// Calls `act` on an encrypted connection.
+    /// Calls `act` on a native connection.
     fn with(&mut self, now: Instant, id: ConnectionId, act: impl FnOnce(&mut Connection)) {
-        if let Some(encrypted) = &mut self.encrypted {
-            encrypted.set.with(now, id, act);
+        if let Some(native) = &mut self.native {
+            native.set.with(now, id, act);
             self.absorb_connections(now);
         }
     }
 
     /// Lets each of the listener and the set count what the other uses of the shared limits.
     fn share_limits(&mut self) {
-        if let Some(encrypted) = &mut self.encrypted {
-            encrypted.set.set_other_load(self.listener.load());
-            self.listener.set_other_load(encrypted.set.load());
+        if let Some(native) = &mut self.native {
+            native.set.set_other_load(self.listener.load());
+            self.listener.set_other_load(native.set.load());
         }
     }
 
@@ -269,23 +268,23 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         }
     }
 
-    /// Moves events of encrypted connections to `events`. Adds the paths of new ones, and removes
+    /// Moves events of native connections to `events`. Adds the paths of new ones, and removes
     /// those of aborted ones.
     fn absorb_connections(&mut self, now: Instant) {
-        while let Some(encrypted) = &mut self.encrypted
-            && let Some((id, event)) = encrypted.poll_event(now)
+        while let Some(native) = &mut self.native
+            && let Some((id, event)) = native.poll_event(now)
         {
             let sender = SenderId::Connection(id);
             match event {
                 ReceiverEvent::Connected => {
                     if let LinkMode::Emulated { seed } = self.config.link {
-                        let wanted = encrypted.set.get(id).and_then(Connection::link_request);
-                        self.links.admit(now, sender, wanted.map(LinkWanted::Bytes), seed, false);
+                        let wanted = native.set.get(id).and_then(Connection::link_request);
+                        self.links.admit(now, sender, wanted.map(LinkWanted::Native), seed, false);
                     }
                 }
                 ReceiverEvent::Closed { unfinished: false } if self.links.contains(sender) => {
                     // The link carries the FIN-ACK, and its repetitions.
-                    encrypted.ended.insert(id);
+                    native.ended.insert(id);
                     self.events.push_back((sender, event));
                     continue;
                 }
@@ -325,17 +324,17 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
     /// Fills a batch of the listener or the set, which take turns.
     fn poll_either(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<P> {
         self.share_limits();
-        let Some(encrypted) = &mut self.encrypted else { return self.listener.poll_transmit(now, out) };
-        let is_first = std::mem::take(&mut encrypted.is_next);
-        if is_first && let Some(peer) = encrypted.set.poll_transmit(now, out) {
+        let Some(native) = &mut self.native else { return self.listener.poll_transmit(now, out) };
+        let is_first = std::mem::take(&mut native.is_next);
+        if is_first && let Some(peer) = native.set.poll_transmit(now, out) {
             self.absorb_connections(now);
             return Some(peer);
         }
         if let Some(peer) = self.listener.poll_transmit(now, out) {
-            encrypted.is_next = true;
+            native.is_next = true;
             return Some(peer);
         }
-        let peer = if is_first { None } else { encrypted.set.poll_transmit(now, out) };
+        let peer = if is_first { None } else { native.set.poll_transmit(now, out) };
         self.absorb_connections(now);
         peer
     }
@@ -347,8 +346,12 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Server<P> {
 
     fn handle_datagram(&mut self, now: Instant, peer: P, ecn: Ecn, datagram: &mut [u8]) {
         self.share_limits();
-        if self.is_encrypted(datagram) {
-            self.enter_encrypted(now, peer, ecn, datagram, datagram.len());
+        if self.is_native(datagram) {
+            self.enter_native(now, peer, ecn, datagram, datagram.len());
+            return;
+        }
+        if !self.config.classic {
+            self.classic_dropped += 1;
             return;
         }
         match self.config.link {
@@ -368,17 +371,17 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Server<P> {
         stride: usize,
     ) -> usize {
         let stride = stride.max(1);
-        let is_encrypted = self.is_encrypted(bytes);
-        let is_mixed = self.encrypted.is_some()
-            && bytes.chunks(stride).any(|datagram| self.is_encrypted(datagram) != is_encrypted);
+        let is_native = self.is_native(bytes);
+        let is_mixed = self.native.is_some()
+            && bytes.chunks(stride).any(|datagram| self.is_native(datagram) != is_native);
         if is_mixed {
             return one_by_one(self, now, peer, ecn, bytes, stride);
         }
-        if is_encrypted {
+        if is_native {
             self.share_limits();
-            return self.enter_encrypted(now, peer, ecn, bytes, stride);
+            return self.enter_native(now, peer, ecn, bytes, stride);
         }
-        if self.is_direct(peer) {
+        if self.config.classic && !self.is_emulating() {
             self.share_limits();
             return self.listener.handle_datagrams(now, peer, ecn, bytes, stride);
         }
@@ -387,8 +390,8 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Server<P> {
 
     fn handle_overflow(&mut self, messages: u64) {
         self.listener.handle_overflow(messages);
-        if let Some(encrypted) = &mut self.encrypted {
-            encrypted.set.handle_overflow(messages);
+        if let Some(native) = &mut self.native {
+            native.set.handle_overflow(messages);
         }
     }
 
@@ -396,8 +399,8 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Server<P> {
         self.advance(now);
         self.listener.handle_timeout(now);
         self.absorb_events();
-        if let Some(encrypted) = &mut self.encrypted {
-            encrypted.set.handle_timeout(now);
+        if let Some(native) = &mut self.native {
+            native.set.handle_timeout(now);
             self.absorb_connections(now);
         }
     }
@@ -414,8 +417,8 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Server<P> {
 
     fn poll_timeout(&self) -> Option<Instant> {
         let wakeup = self.links.first_wakeup().map(|(due, _)| due);
-        let encrypted = self.encrypted.as_ref().and_then(|encrypted| encrypted.set.poll_timeout());
-        [wakeup, self.listener.poll_timeout(), encrypted].into_iter().flatten().min()
+        let connections = self.native.as_ref().and_then(|native| native.set.poll_timeout());
+        [wakeup, self.listener.poll_timeout(), connections].into_iter().flatten().min()
     }
 
     fn poll_event(&mut self) -> Option<(SenderId<P>, ReceiverEvent)> {
@@ -425,7 +428,7 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Server<P> {
 }
 
 #[cfg(test)]
-#[path = "server/tests/encrypted.rs"]
-mod encrypted_tests;
+#[path = "server/tests/native.rs"]
+mod native_tests;
 #[cfg(test)]
 mod tests;

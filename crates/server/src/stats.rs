@@ -11,9 +11,9 @@ use crate::Server;
 /// Counters of a server.
 #[derive(Debug, Clone)]
 pub struct ServerStats {
-    /// Counters of the listener, for senders without encryption.
+    /// Counters of the listener, for classic senders.
     pub listener: ListenerStats,
-    /// Counters of the encrypted connections.
+    /// Counters of the native connections.
     pub connections: ConnectionSetStats,
     /// Sums over the receivers of all senders, including removed ones.
     pub receivers: ReceiverStats,
@@ -27,6 +27,8 @@ pub struct ServerStats {
     pub lateness: DelayHistogram,
     /// Highest memory of the packets inside all links together, bytes.
     pub max_link_memory: u64,
+    /// Number of datagrams that were not native, which a server without classic senders dropped.
+    pub classic_dropped: u64,
     /// Number of replies dropped because too many waited for the socket.
     pub outgoing_dropped: u64,
 }
@@ -54,6 +56,7 @@ impl ServerStats {
         self.reverse.merge(&other.reverse);
         self.lateness.merge(&other.lateness);
         self.max_link_memory += other.max_link_memory;
+        self.classic_dropped += other.classic_dropped;
         self.outgoing_dropped += other.outgoing_dropped;
     }
 }
@@ -63,10 +66,10 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
     pub fn stats(&self) -> ServerStats {
         let listener = self.listener.stats();
         let mut receivers = listener.receivers;
-        if let Some(encrypted) = &self.encrypted {
-            receivers.merge(&encrypted.receivers());
+        if let Some(native) = &self.native {
+            receivers.merge(&native.receivers());
         }
-        let connections = self.encrypted.as_ref().map(|encrypted| encrypted.set.stats());
+        let connections = self.native.as_ref().map(|native| native.set.stats());
         let (mut forward, mut reverse) = (self.links.removed_forward, self.links.removed_reverse);
         for peer in self.links.paths.values() {
             forward.merge(peer.path.forward.ledger());
@@ -81,6 +84,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
             reverse,
             lateness: self.lateness.clone(),
             max_link_memory: self.links.max_memory,
+            classic_dropped: self.classic_dropped,
             outgoing_dropped: self.outgoing.dropped,
         }
     }

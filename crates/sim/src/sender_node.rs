@@ -144,8 +144,9 @@ impl SenderNode {
                 writer: Writer::new(application, elapsed),
                 config: Box::new(config),
             },
-            Wire::Native { connection_id: seed } => {
+            Wire::Native => {
                 config.validate()?;
+                let seed = config.seed;
                 Machine::Native(Box::new(Initiator::new(config, seed, application, env)))
             }
         };

@@ -3,10 +3,8 @@
 
 /// Bytes of the native header.
 pub const HEADER: usize = 16;
-/// Bytes before the payload of native DATA.
-pub const DATA_HEADER: usize = 28;
-/// Type of DATA.
-const DATA: u8 = 4;
+/// Bytes of the tag at the end of a sealed packet.
+pub const TAG: usize = 16;
 /// Type of VERSIONS, which has version 0.
 const VERSIONS: u8 = 10;
 
@@ -17,23 +15,38 @@ pub const ACK: u8 = 0x40;
 /// See [`SYN`].
 pub const FIN: u8 = 0x80;
 
-/// Returns a native packet of this type: header, body, and the correct check.
+/// Returns a native packet that is not sealed: header, body, and the correct check.
 pub fn native(kind: u8, info: u16, connection_id: u64, body: &[u8]) -> Vec<u8> {
-    let mut packet = vec![if kind == VERSIONS { 0xD0 } else { 0xD1 }, kind];
+    let mut packet = vec![if kind == VERSIONS { 0xD0 } else { 0xD2 }, kind];
     packet.extend(info.to_le_bytes());
     packet.extend([0; 4]);
     packet.extend(connection_id.to_le_bytes());
     packet.extend(body);
-    seal(&mut packet);
+    set_check(&mut packet);
     packet
 }
 
-/// Returns a packet of version 2 that is not sealed: header, body, and the correct check.
-pub fn clear(kind: u8, info: u16, connection_id: u64, body: &[u8]) -> Vec<u8> {
-    let mut packet = native(kind, info, connection_id, body);
-    packet[0] = 0xD2;
-    seal(&mut packet);
+/// Returns a sealed packet of a connection without a cipher: header, body, and the correct tag.
+pub fn unencrypted(kind: u8, info: u16, number: u32, connection_id: u64, body: &[u8]) -> Vec<u8> {
+    let mut packet = vec![0xD2, kind];
+    packet.extend(info.to_le_bytes());
+    packet.extend(number.to_le_bytes());
+    packet.extend(connection_id.to_le_bytes());
+    packet.extend(body);
+    packet.extend(tag(&packet));
     packet
+}
+
+/// Returns the body of such a packet; `None` if the tag is wrong, or there is none.
+pub fn unencrypted_body(packet: &[u8]) -> Option<&[u8]> {
+    let (checked, end) = packet.split_last_chunk::<TAG>()?;
+    let body = checked.get(HEADER..).filter(|_| packet[0] == 0xD2)?;
+    (*end == tag(checked)).then_some(body)
+}
+
+/// Tag without a cipher: the CRC-32 of header and body, and zeros (PROTOCOL, N8).
+fn tag(checked: &[u8]) -> [u8; TAG] {
+    u128::from(crc32fast::hash(checked)).to_le_bytes()
 }
 
 /// Returns the connection ID of a native packet of any version.
@@ -42,17 +55,13 @@ pub fn connection_id(packet: &[u8]) -> Option<u64> {
     header.last_chunk().copied().map(u64::from_le_bytes)
 }
 
-/// Writes the correct check: CRC-32 of the payload followed by the header (PROTOCOL, N1).
-pub fn seal(packet: &mut [u8]) {
+/// Writes the correct check: CRC-32 of the packet, in which the check counts as zero.
+pub fn set_check(packet: &mut [u8]) {
     if packet.len() < HEADER {
         return;
     }
     packet[4..8].fill(0);
-    let header = if packet[1] == DATA { DATA_HEADER.min(packet.len()) } else { packet.len() };
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&packet[header..]);
-    hasher.update(&packet[..header]);
-    let check = hasher.finalize();
+    let check = crc32fast::hash(packet);
     packet[4..8].copy_from_slice(&check.to_le_bytes());
 }
 
@@ -100,9 +109,17 @@ mod tests {
     }
 
     #[test]
+    fn unencrypted_body_needs_its_tag() {
+        let mut packet = unencrypted(6, 0, 3, 7, b"body");
+        assert_eq!(unencrypted_body(&packet), Some(&b"body"[..]));
+        packet[20] ^= 1;
+        assert_eq!(unencrypted_body(&packet), None);
+    }
+
+    #[test]
     fn connection_id_is_read_back() {
-        assert_eq!(connection_id(&native(4, 0, 7, &[1; 12])), Some(7));
-        assert_eq!(connection_id(&clear(1, 0, 9, &[])), Some(9));
+        assert_eq!(connection_id(&native(1, 0, 7, &[1; 12])), Some(7));
+        assert_eq!(connection_id(&native(VERSIONS, 4, 9, &[])), Some(9));
         assert_eq!(connection_id(&classic(SYN, &[0; 6], &[])), None);
     }
 }

@@ -1,8 +1,9 @@
 //! Stateless cookies: a peer that returns its cookie has proved that it receives at its address.
-//! The listener stores nothing for a peer before that (as in RFC 4987, section 3.6, and RFC 9000,
+//! A responder stores nothing for a peer before that (as in RFC 4987, section 3.6, and RFC 9000,
 //! section 8.1).
 
 use std::fmt;
+use std::hash::Hasher;
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
@@ -52,6 +53,21 @@ impl CookieKey {
             .chain_update(slot.to_le_bytes())
             .chain_update(connection_id.to_le_bytes())
             .chain_update(peer)
+    }
+}
+
+/// Hasher that collects the bytes of a peer's address, for its cookie.
+#[derive(Debug, Default)]
+pub(crate) struct Address(pub(crate) Vec<u8>);
+
+impl Hasher for Address {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    /// Returns 0: the hash value is not used.
+    fn finish(&self) -> u64 {
+        0
     }
 }
 

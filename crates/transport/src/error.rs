@@ -67,10 +67,6 @@ pub enum TransferError {
     /// The receiver supports none of the sender's versions of the format, only these.
     #[error("the receiver speaks {0} of the protocol")]
     Version(Versions),
-    /// The receiver supports these versions, one of which the sender prefers to the negotiated one,
-    /// so a VERSIONS packet was forged.
-    #[error("the receiver speaks {0} of the protocol, but was made out to speak only less")]
-    Downgrade(Versions),
     /// The handshake failed, or the receiver broke a rule of the protocol.
     #[error("the receiver broke the protocol")]
     Protocol,
@@ -81,8 +77,7 @@ pub enum TransferError {
 
 impl TransferError {
     /// Returns the exit code of programs: 1 to 6 as in the reference programs of the classic
-    /// format, 7 if the receiver reports a wrong checksum, 8 if it ended the transfer for another
-    /// reason or broke the protocol. 0 (OK) is no error.
+    /// format, 8 if the receiver ended the transfer or broke the protocol. 0 (OK) is no error.
     pub fn status(&self) -> u8 {
         match self {
             Self::AlreadyConnected => 1,
@@ -91,8 +86,7 @@ impl TransferError {
             Self::FailedSend(_) => 4,
             Self::Timeout { .. } | Self::NoProgress(_) | Self::Gone => 5,
             Self::FailedRecv(_) => 6,
-            Self::Closed(CloseReason::Checksum) => 7,
-            Self::Closed(_) | Self::InvalidAcks | Self::Protocol | Self::Version(_) | Self::Downgrade(_) => 8,
+            Self::Closed(_) | Self::InvalidAcks | Self::Protocol | Self::Version(_) => 8,
         }
     }
 }
@@ -149,17 +143,6 @@ pub enum ConfigError {
     ZeroAttempts,
 }
 
-impl fmt::Display for Versions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut before = "version ";
-        for version in (1..16).filter(|version| self.contains(*version)) {
-            write!(f, "{before}{version}")?;
-            before = " or ";
-        }
-        Ok(())
-    }
-}
-
 impl fmt::Display for CloseReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -168,7 +151,6 @@ impl fmt::Display for CloseReason {
             Self::Protocol => f.write_str("it detected a protocol violation"),
             Self::Aborted => f.write_str("its application gave up"),
             Self::Storage => f.write_str("it could not store the data"),
-            Self::Checksum => f.write_str("the data arrived with another checksum"),
             Self::Idle => f.write_str("no packet reached it for its idle timeout"),
             Self::NoConnection => f.write_str("it has no such connection"),
             Self::Other(code) => write!(f, "for reason {code}"),

@@ -21,8 +21,8 @@
 //! | `congestion/` | Reno, CUBIC, BBR; pacer, PRR, delivery rate |
 //! | `receiver/` | one stream: ACKs, receive window, close |
 //! | `receive_buffer/` | reassembly of stream bytes |
-//! | `listener/` | receivers of all peers behind one socket: admission, idle timeouts, replies |
-//! | `connection/` | encrypted connection (version 2): handshake, keys, two streams |
+//! | `listener/` | receivers of all classic peers behind one socket: admission, idle timeouts, replies |
+//! | `connection/` | encrypted connection (native): handshake, keys, two streams |
 //! | `connection_set/` | encrypted connections behind one socket: admission, address changes |
 //! | `cookie.rs` | stateless cookies, which prove that a peer receives at its address |
 //! | `stateless_limit.rs` | rate limits of replies to unconnected addresses |

@@ -33,7 +33,7 @@ impl AttemptEnd {
             Closed::TimedOut(_) | Closed::Idle => Self::NoAnswer,
             Closed::Unreachable => Self::NoProgram,
             // An initiator ignores a refusal for this reason that has no proof.
-            Closed::Refused(RefuseReason::NotAdmitted) => Self::Final,
+            Closed::Refused(RefuseReason::NotAdmitted | RefuseReason::Unencrypted) => Self::Final,
             Closed::Refused(_) | Closed::Version(_) => Self::Unproved,
             _ => Self::Final,
         }

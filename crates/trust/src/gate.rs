@@ -224,6 +224,7 @@ impl Secrets for Gate {
 
 #[cfg(all(test, feature = "options"))]
 mod tests {
+    use rdt_crypto::Aead;
     use rdt_program::exit::USAGE;
 
     use super::*;
@@ -233,7 +234,7 @@ mod tests {
     const OPTIONS: &str = "--allow FILE, --secret-file FILE or --ticket";
 
     fn admit(gate: &Gate, peer: Option<PublicKey>, secret: Option<SecretId>) -> Result<(), RefuseReason> {
-        gate.admit(Admittee { peer, secret })
+        gate.admit(Admittee { peer, secret, aead: Aead::Aes128Gcm })
     }
 
     fn gate(world: &World, options: &ListenOptions) -> Gate {

@@ -38,14 +38,13 @@ impl<'a> Form<'a> {
         });
         let format = match wire {
             WireArg::Classic => Format::Classic,
-            WireArg::Native if args.insecure => Format::Insecure,
-            WireArg::Native => Format::Encrypted,
+            WireArg::Native => Format::Native,
             // These have a form of their own: `SendArgs::kernel_wire`.
             WireArg::Tcp | WireArg::Udp => return Err(usage("the kernel's transports have no form of rdt")),
         };
         if args.reverse {
             return Err(usage(
-                "--reverse is for encrypted transfers, --wire tcp and --wire udp: receivers of the classic format and of --insecure do not send",
+                "--reverse is for the native format without W, --wire tcp and --wire udp: receivers that store transfers do not send",
             ));
         }
         let form = Self { host, format, positional, stdin };
@@ -79,10 +78,10 @@ impl<'a> Form<'a> {
             (Format::Classic, Some(name)) => Err(usage(format!(
                 "{name} is for encrypted transfers, and classic packets are not encrypted: --wire native"
             ))),
-            (Format::Insecure, Some(name)) => {
+            (Format::Native, Some(name)) if args.insecure => {
                 Err(usage(format!("{name} is for encrypted transfers: leave out --insecure")))
             }
-            (Format::Encrypted, Some(name)) if self.host.value == Target::Local => Err(usage(format!(
+            (Format::Native, Some(name)) if self.host.value == Target::Local => Err(usage(format!(
                 "{name} is for a receiver on the network: that of HOST local has a key for this run alone"
             ))),
             _ => Ok(()),
@@ -134,7 +133,7 @@ impl<'a> Form<'a> {
             return Err(usage(format!("{option} is for the native format: a classic transfer has no name")));
         }
         match (self.format, &args.native_option) {
-            (Format::Insecure | Format::Encrypted, _) if args.attempts.is_some() => {
+            (Format::Native, _) if args.attempts.is_some() => {
                 Err(usage("--attempts is for --wire classic; the native format has --give-up TIME"))
             }
             (Format::Classic, _) if self.positional.is_none() => {
@@ -194,17 +193,17 @@ mod tests {
 
     #[test]
     fn positional_arguments_select_classic_unless_wire_is_given() {
-        use Format::{Classic, Encrypted, Insecure};
+        use Format::{Classic, Native};
         for (line, form) in [
-            ("h", (Encrypted, false, false)),
-            ("h -", (Encrypted, false, true)),
-            ("h --wire native --rtt 1s", (Encrypted, false, false)),
+            ("h", (Native, false, false)),
+            ("h -", (Native, false, true)),
+            ("h --wire native --rtt 1s", (Native, false, false)),
             ("h 1 0 0 1", (Classic, true, false)),
             ("h 1 0 0 1 -", (Classic, true, true)),
-            ("h 1 0 0 1 - --wire native", (Encrypted, true, true)),
-            ("h 1 0 0 1 --wire native --queue 3p", (Encrypted, true, false)),
-            ("h --insecure", (Insecure, false, false)),
-            ("h 1 0 0 1 --wire native --insecure", (Insecure, true, false)),
+            ("h 1 0 0 1 - --wire native", (Native, true, true)),
+            ("h 1 0 0 1 --wire native --queue 3p", (Native, true, false)),
+            ("h --insecure", (Native, false, false)),
+            ("h 1 0 0 1 --wire native --insecure", (Native, true, false)),
         ] {
             assert_eq!(parse(line), Ok(form), "{line}");
         }

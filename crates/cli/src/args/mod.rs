@@ -88,7 +88,7 @@ pub(crate) enum Wire {
     Tcp,
     /// UDP of the kernel, at a constant rate.
     Udp,
-    /// Encrypted connection of rdt, whose responder sends.
+    /// Connection of rdt, whose responder sends.
     Native,
 }
 
@@ -98,7 +98,7 @@ impl Wire {
         match self {
             Self::Tcp => "tcp",
             Self::Udp => "udp",
-            Self::Native => "native 2",
+            Self::Native => "native",
         }
     }
 }
@@ -117,10 +117,8 @@ fn given_options(command: &clap::Command, matches: &clap::ArgMatches) -> Vec<Str
 pub(crate) enum Format {
     /// The protocol of the reference programs.
     Classic,
-    /// Native version 1, without encryption.
-    Insecure,
-    /// Native version 2: an encrypted connection.
-    Encrypted,
+    /// A connection, encrypted without `--insecure`.
+    Native,
 }
 
 impl Format {
@@ -128,16 +126,15 @@ impl Format {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Classic => "classic",
-            Self::Insecure => "native",
-            Self::Encrypted => "native 2",
+            Self::Native => "native",
         }
     }
 
     /// Returns the payload of a full packet, bytes.
     pub(crate) fn payload_size(self, config: &SenderConfig) -> usize {
         match self {
-            Self::Classic | Self::Insecure => config.payload_size(),
-            Self::Encrypted => {
+            Self::Classic => config.payload_size(),
+            Self::Native => {
                 ConnectionConfig { sender: config.clone(), ..ConnectionConfig::default() }.payload_size()
             }
         }

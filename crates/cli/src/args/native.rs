@@ -87,8 +87,6 @@ impl NativeArgs {
             (initial_window, _) => config.initial_window = initial_window.unwrap_or(config.initial_window),
         }
         self.apply_timeouts(config)?;
-        // The first flight leaves before the receiver offers its window.
-        config.early_data = self.rwnd.map_or(config.early_data, |rwnd| rwnd.min(config.early_data));
         config.handshake_give_up = self.connect_give_up.or(self.give_up).unwrap_or(config.handshake_give_up);
         config.give_up = self.give_up.unwrap_or(config.give_up);
         config.window = match congestion {

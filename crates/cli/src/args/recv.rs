@@ -102,15 +102,15 @@ pub(crate) struct RecvArgs {
     /// windows [default: 32mib; with more than 8 threads, 256mib in total]
     #[arg(long, value_name = "SIZE", value_parser = values::socket_buffer)]
     pub(crate) socket_buffer: Option<usize>,
-    /// Accept encrypted transfers only (`native`, version 2), or those of `rdt-send --wire tcp` or
+    /// Accept encrypted transfers only (`native`), or those of `rdt-send --wire tcp` or
     /// `udp` (Linux), whose data is counted and not stored. Default: the formats of rdt,
     /// unencrypted ones too, except with --ticket, --allow, --secret-file, or if --output stores
     /// files of other hosts
     #[arg(long, value_name = "native|tcp|udp", value_parser = values::recv_wire, conflicts_with_all = ["insecure", "faithful", "ack_every"])]
     pub(crate) wire: Option<WireArg>,
-    /// Serve encrypted measurements alone: send generated data to `rdt-send --reverse`, as much as
-    /// it asks for, and store nothing (Linux)
-    #[arg(long, conflicts_with_all = ["insecure", "faithful", "ack_every", "wire"])]
+    /// Serve measurements of the native format alone: send generated data to `rdt-send --reverse`,
+    /// as much as it asks for, and store nothing (Linux)
+    #[arg(long, conflicts_with_all = ["faithful", "ack_every", "wire"])]
     pub(crate) measure: bool,
     /// Refuse to send (`rdt-send --reverse`); with --measure, --wire tcp or udp
     #[arg(long)]
@@ -119,7 +119,7 @@ pub(crate) struct RecvArgs {
     /// --measure, --wire tcp or udp [default: as the peer asks; over UDP at most 100mbit]
     #[arg(long, value_name = "RATE", value_parser = values::max_rate)]
     pub(crate) max_rate: Option<u64>,
-    /// Accept unencrypted transfers (classic, native version 1) from every host, also with
+    /// Accept unencrypted transfers (classic, `rdt-send --insecure`) from every host, also with
     /// --output, --ticket, --allow and --secret-file. Any host on the path can read and change them
     #[arg(long)]
     pub(crate) insecure: bool,

@@ -28,7 +28,7 @@ Examples:
   rdt-send 10.0.0.7 --file backup.tar       no tuning needed
   tar c photos | rdt-send host -            the standard input, whatever its length
   rdt-send rdt1... --file backup.tar        to the receiver that printed this ticket
-  rdt-send 10.0.0.7 --insecure              in the clear
+  rdt-send 10.0.0.7 --insecure              in the clear, to an rdt-recv --insecure
   rdt-send 10.0.0.7 --time 10s --omit 1s --idle-rtt 10 --json    a measurement
   rdt-send 10.0.0.7 --wire tcp --time 10s --omit 1s    the same by the kernel's TCP
   rdt-send 10.0.0.7 --wire udp --max-rate 50mbit --time 10s    datagrams at a constant rate
@@ -113,8 +113,8 @@ pub(crate) struct SendArgs {
     /// with W classic]
     #[arg(long, value_enum)]
     pub(crate) wire: Option<WireArg>,
-    /// Do not encrypt (version 1 of the native format): hosts on the path can read and change the
-    /// data. Classic packets are never encrypted
+    /// Do not encrypt, and check no key: hosts on the path can read and change the data. The
+    /// receiver needs --insecure, too. Classic packets are never encrypted
     #[arg(long)]
     pub(crate) insecure: bool,
     /// Seed of the embedded receiver's link (HOST `local` only) [default: random]
@@ -206,10 +206,10 @@ impl SendArgs {
     }
 
     /// Returns the wire of a transfer that is measured and not stored: TCP or UDP of the kernel, or
-    /// an encrypted connection whose responder sends.
+    /// a connection whose responder sends.
     pub(crate) fn kernel_wire(&self) -> Option<Wire> {
         let is_native = self.wire.unwrap_or(WireArg::Native) == WireArg::Native;
-        if self.reverse && is_native && self.window.is_none() && !self.insecure {
+        if self.reverse && is_native && self.window.is_none() {
             return Some(Wire::Native);
         }
         self.wire.and_then(WireArg::kernel)

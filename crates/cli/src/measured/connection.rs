@@ -1,5 +1,5 @@
-//! Connections that carry a request, an answer, the data and a report: TCP of the kernel, and
-//! encrypted ones of rdt.
+//! Connections that carry a request, an answer, the data and a report: TCP of the kernel, and those
+//! of rdt.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -39,6 +39,10 @@ pub(super) trait Connection {
     fn is_acknowledged(&self) -> bool;
     /// Returns the counters of what this side sends.
     fn counters(&self) -> Report;
+    /// Returns the name of the cipher, if the format has ciphers.
+    fn cipher(&self) -> Option<&'static str> {
+        None
+    }
 }
 
 impl Connection for TcpStream {
@@ -126,5 +130,9 @@ impl Connection for Stream {
             congestion: Some("bbr"),
             ..Report::default()
         }
+    }
+
+    fn cipher(&self) -> Option<&'static str> {
+        Some(self.stats()?.aead?.name())
     }
 }

@@ -1,4 +1,4 @@
-//! `rdt-send --reverse` over an encrypted connection of rdt, whose responder sends.
+//! `rdt-send --reverse` over a connection of rdt, whose responder sends.
 
 use std::net::SocketAddr;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -20,7 +20,7 @@ use super::stream::{LOOK_INTERVAL, is_pause, look};
 use super::tcp_client::{exchange, receive};
 use super::transfer::{MeasuredTransfer, NotConnected, failure, lost};
 use crate::Failure;
-use crate::send::encrypted::idle_timeout;
+use crate::send::native::idle_timeout;
 use crate::send::sending::Protection;
 
 /// Wait for the receiver's confirmation that it knows the end.
@@ -29,7 +29,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(5);
 /// Keys for a connection, and what a refusal means.
 pub(super) struct Keys {
     pub(super) initiator: InitiatorConfig,
-    /// `None` for HOST `local`.
+    /// `None` for HOST `local`, and without encryption.
     pub(super) dialer: Option<Dialer>,
 }
 
@@ -46,6 +46,9 @@ impl Keys {
                 (CloseReason::Refused, Verdict::Busy.sentence().to_owned())
             }
             Closed::Peer { reason, .. } => (*reason, closed.to_string()),
+            Closed::Refused(reason @ RefuseReason::Unencrypted) => {
+                (CloseReason::from_code(reason.code()), format!("{closed}: leave out --insecure"))
+            }
             _ => return None,
         };
         Some(failure(Phase::Connect, TransferError::Closed(reason), sentence))
@@ -95,9 +98,7 @@ fn run_transfer(
         keys.refusal(host, closed)
     })?;
     let stats = stream.stats();
-    let protection = stats
-        .as_ref()
-        .and_then(|stats| Some(Protection { aead: stats.aead?, receiver: stream.peer_identity()? }));
+    let protection = stats.as_ref().and_then(|stats| Protection::of(stats.aead, stream.peer_identity()));
     let rtt = stats.and_then(|stats| stats.sender.handshake_rtt);
     transfer.connected_encrypted(clock::now(), opened.took, rtt, protection);
     receive(transfer, stream)
@@ -167,7 +168,8 @@ fn attempt(
     let endpoint = EndpointConfig::new()
         .and_then(|config| Endpoint::bind(wildcard_for(address), config))
         .map_err(|error| lost(Phase::Connect, format!("no socket can be had: {error}")))?;
-    let config = config_of(transfer.give_up(), give_up);
+    let mut config = config_of(transfer.give_up(), give_up);
+    config.dangerously_unencrypted = transfer.args.insecure;
     let connect = Connect::with(initiator).config(config);
     let mut say_waiting = transfer.waiting_line();
     let opened_at = clock::now();

@@ -1,4 +1,4 @@
-//! `rdt-recv --measure`: encrypted connections of rdt, whose peers may have data sent to them.
+//! `rdt-recv --measure`: connections of rdt, whose peers may have data sent to them.
 
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -58,11 +58,13 @@ pub(super) fn bind(address: Option<SocketAddr>, slots: &PeerSlots) -> Result<End
 }
 
 /// Returns a listener on the loopback interface that admits every peer, and its key.
-pub(super) fn local(slots: &PeerSlots) -> Result<(Listener, PublicKey), SocketError> {
+pub(super) fn local(slots: &PeerSlots, unencrypted: bool) -> Result<(Listener, PublicKey), SocketError> {
     let identity = generate_key().map_err(SocketError::Receive)?;
     let endpoint = bind(Some((Ipv4Addr::LOCALHOST, 0).into()), slots)?;
     let key = identity.public();
-    Ok((listen(&endpoint, ResponderConfig::open(identity))?, key))
+    let mut responder = ResponderConfig::open(identity);
+    responder.config.dangerously_unencrypted = unencrypted;
+    Ok((listen(&endpoint, responder)?, key))
 }
 
 /// Accepts connections until the program is to end, and waits for those that exist.
@@ -145,14 +147,14 @@ mod tests {
     #[test]
     fn stopped_endpoint_ends_server() {
         let server = Arc::new(server(Wire::Native, false, None));
-        let (listener, _) = local(&server.peers).unwrap();
+        let (listener, _) = local(&server.peers, false).unwrap();
         listener.endpoint().close(0, "");
         assert!(matches!(serve(&listener, &server), Err(SocketError::Receive(_))));
     }
 
     #[test]
     fn endpoint_limits_connections_of_one_host() {
-        let (listener, key) = local(&PeerSlots::new(100, 1)).unwrap();
+        let (listener, key) = local(&PeerSlots::new(100, 1), false).unwrap();
         let client = Endpoint::bind((Ipv4Addr::LOCALHOST, 0).into(), EndpointConfig::new().unwrap()).unwrap();
         let connect = || client.connect(listener.local_addr(), Connect::to(key));
         let _open: Vec<_> = (0..=SPARE).map(|_| connect().unwrap()).collect();

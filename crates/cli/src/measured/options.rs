@@ -25,15 +25,24 @@ const SEND: [&str; 14] = [
 ];
 const SEND_TCP: [&str; 5] = ["file", "cc", "socket-buffer", "give-up", "no-progress"];
 const SEND_UDP: [&str; 2] = ["packet-size", "socket-buffer"];
-const SEND_NATIVE: [&str; 1] = ["give-up"];
+const SEND_NATIVE: [&str; 2] = ["give-up", "insecure"];
 /// Options of `rdt-send` about keys, for encrypted transfers over the network.
 const KEYS: [&str; 3] = ["identity", "known-hosts", "secret-file"];
 /// Options of `rdt-recv` for both wires.
 const RECV: [&str; 9] =
     ["wire", "bind", "once", "max-peers", "max-per-source", "no-reverse", "max-rate", "quiet", "json"];
 const RECV_SOCKET: [&str; 1] = ["socket-buffer"];
-const RECV_NATIVE: [&str; 8] =
-    ["measure", "identity", "allow", "secret-file", "open", "ticket", "advertise", "ticket-lifetime"];
+const RECV_NATIVE: [&str; 9] = [
+    "measure",
+    "insecure",
+    "identity",
+    "allow",
+    "secret-file",
+    "open",
+    "ticket",
+    "advertise",
+    "ticket-lifetime",
+];
 
 /// Options that describe an emulated link.
 const LINK: [&str; 6] = ["rtt", "rate", "loss", "queue", "buffer", "seed"];
@@ -63,6 +72,9 @@ pub(super) fn check_send(args: &SendArgs, wire: Wire) -> Result<(), Failure> {
         (None, _) => return Err(usage("the following argument is missing: <HOST>; see --help")),
         (Some(host), Wire::Tcp | Wire::Udp) if matches!(host.value, Target::Ticket(_)) => {
             return Err(usage(format!("{name} has no keys, so a ticket is no HOST for it")));
+        }
+        (Some(host), Wire::Native) if args.insecure && matches!(host.value, Target::Ticket(_)) => {
+            return Err(usage("a ticket is for encrypted transfers: leave out --insecure"));
         }
         _ => {}
     }
@@ -112,13 +124,16 @@ fn check_udp(args: &SendArgs) -> Result<(), Failure> {
 
 fn check_native(args: &SendArgs) -> Result<(), Failure> {
     if args.native.give_up.is_some_and(|time| time > MAX_GIVE_UP) {
-        return Err(usage("--give-up of an encrypted transfer is at most a day (86400s)"));
+        return Err(usage("--give-up of a native transfer is at most a day (86400s)"));
     }
     let is_local = args.host.as_ref().is_some_and(|host| host.value == Target::Local);
     match args.given.iter().find(|option| KEYS.contains(&option.as_str())) {
         Some(option) if is_local => Err(usage(format!(
             "--{option} is for a receiver on the network: that of HOST local has a key for this run alone"
         ))),
+        Some(option) if args.insecure => {
+            Err(usage(format!("--{option} is for encrypted transfers: leave out --insecure")))
+        }
         _ => Ok(()),
     }
 }
@@ -200,6 +215,7 @@ mod tests {
             ("h --reverse --cc bbr", "--cc does not go with --reverse"),
             ("h --reverse --rtt 1s", "rdt-recv --measure"),
             ("h --reverse --give-up 90000s", "at most a day"),
+            ("h --reverse --insecure --identity k", "leave out --insecure"),
             ("local --reverse --identity k", "--identity is for a receiver on the network"),
             ("local --reverse --secret-file s", "--secret-file is for a receiver on the network"),
         ] {
@@ -210,6 +226,7 @@ mod tests {
             "h --wire tcp --cc cubic --time 1s --omit 1s --parallel 3 --json --socket-buffer 1mib --max-rate 1mbit",
             "h --wire tcp --file f --interval 1s --csv c --force --quiet --give-up 3s",
             "h --reverse --time 1s --omit 1s --max-rate 1mbit --identity k --parallel 2",
+            "h --reverse --insecure",
             "local --wire udp --max-rate 1mbit --bytes 1mb --packet-size 1400 --connect-give-up 2s --reverse",
         ] {
             assert_eq!(refusal(line), None, "{line}");

@@ -1,18 +1,18 @@
-//! `rdt-recv --wire tcp` and `--wire udp`: counts what arrives, and sends generated data to peers
-//! that ask for it.
+//! `rdt-recv --wire tcp`, `--wire udp` and `--measure`: counts what arrives, and sends generated
+//! data to peers that ask for it.
 
 use std::fmt::Write as _;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rdt_crypto::PublicKey;
 use rdt_program::json::nanos;
 use rdt_program::{Console, Stop, talk_in_background};
 use rdt_udp::{AddressedReads, SocketError, clock};
-use serde_json::json;
+use serde_json::{Value, json};
 use socket2::{Domain, Socket, Type};
 
 use super::datagram::{MAX_DATAGRAM, MIN_BYTES, MIN_DATAGRAM};
@@ -50,6 +50,20 @@ pub(super) struct Server {
     no_reverse: bool,
     once: bool,
     totals: Mutex<Totals>,
+}
+
+/// Peer as the log names it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LoggedPeer {
+    pub(super) address: SocketAddr,
+    /// Name of the cipher; `None` for the kernel's transports.
+    pub(super) cipher: Option<&'static str>,
+}
+
+impl From<SocketAddr> for LoggedPeer {
+    fn from(address: SocketAddr) -> Self {
+        Self { address, cipher: None }
+    }
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -204,14 +218,14 @@ impl Server {
         }
     }
 
-    pub(super) fn connected(&self, peer: SocketAddr, request: &Request) {
+    pub(super) fn connected(&self, peer: LoggedPeer, request: &Request) {
         self.totals().open += 1;
         let what = if request.is_reverse { "connected, to receive" } else { "connected" };
         self.peer_event(peer, ("connected", what), request, true);
     }
 
     /// Logs and counts a transfer that is complete. `peer_counts`: what the peer received.
-    pub(super) fn finished(&self, peer: SocketAddr, request: &Request, report: &Report) {
+    pub(super) fn finished(&self, peer: LoggedPeer, request: &Request, report: &Report) {
         {
             let mut totals = self.totals();
             totals.finished += 1;
@@ -232,7 +246,7 @@ impl Server {
             format!("{verb}: {} bytes in {:.3} sec, {kbps:.2} Kbps", report.bytes, elapsed.as_secs_f64());
         let mut event = json!({
             "event": "finished",
-            "peer": name(peer),
+            "peer": name(peer.address),
             "wire": self.wire.name(),
             "direction": direction(request),
             "bytes": report.bytes,
@@ -248,15 +262,15 @@ impl Server {
             event["duplicates"] = json!(report.duplicates);
             event["jitter_ns"] = json!(nanos(report.jitter));
         }
-        self.log.peer_line(clock::now(), &name(peer), &self.remark(), &what, self.peers.counts().active);
-        self.log.json(event);
+        self.line(clock::now(), peer, &what);
+        self.json(event, peer);
         if self.once {
             self.stop.close();
         }
     }
 
     /// Logs that a peer has gone.
-    pub(super) fn cleaned_up(&self, peer: SocketAddr, request: &Request, unfinished: bool) {
+    pub(super) fn cleaned_up(&self, peer: LoggedPeer, request: &Request, unfinished: bool) {
         let what = if unfinished { "cleaned up (unfinished)" } else { "cleaned up" };
         // Read first: a program that sees the line may stop this one, which cuts no transfer then.
         let is_cut = self.stop.is_interrupted();
@@ -285,22 +299,35 @@ impl Server {
         self.stop.is_closing() || self.stop.is_set()
     }
 
-    fn remark(&self) -> String {
-        format!(" ({})", self.wire.name())
+    fn line(&self, now: Instant, peer: LoggedPeer, what: &str) {
+        let remark = match peer.cipher {
+            Some("none") => ", not encrypted",
+            _ => "",
+        };
+        let remark = format!(" ({}{remark})", self.wire.name());
+        self.log.peer_line(now, &name(peer.address), &remark, what, self.peers.counts().active);
     }
 
-    fn peer_event(&self, peer: SocketAddr, (event, what): (&str, &str), request: &Request, unfinished: bool) {
+    /// Prints an event of a peer, with its cipher if the wire has ciphers.
+    fn json(&self, mut event: Value, peer: LoggedPeer) {
+        if let Some(cipher) = peer.cipher {
+            event["cipher"] = json!(cipher);
+        }
+        self.log.json(event);
+    }
+
+    fn peer_event(&self, peer: LoggedPeer, (event, what): (&str, &str), request: &Request, unfinished: bool) {
         let now = clock::now();
         // A host that connects again and again must not fill the log.
         if !self.log.has_line(now) {
             return;
         }
-        let active = self.peers.counts().active;
-        self.log.peer_line(now, &name(peer), &self.remark(), what, active);
-        self.log.json(json!({
-            "event": event, "peer": name(peer), "wire": self.wire.name(), "direction": direction(request), "unfinished": unfinished,
-            "memory_bytes": self.log.memory(now), "active": active,
-        }));
+        self.line(now, peer, what);
+        let event = json!({
+            "event": event, "peer": name(peer.address), "wire": self.wire.name(), "direction": direction(request), "unfinished": unfinished,
+            "memory_bytes": self.log.memory(now), "active": self.peers.counts().active,
+        });
+        self.json(event, peer);
     }
 
     fn conclude(&self) -> Result<(), Failure> {
@@ -342,14 +369,14 @@ fn direction(request: &Request) -> &'static str {
 /// Receiver on a thread of this process (HOST `local`).
 pub(super) struct Embedded {
     pub(super) address: SocketAddr,
-    /// Key of the receiver; `None` without encryption.
+    /// Key of the receiver; `None` for the kernel's transports.
     pub(super) key: Option<PublicKey>,
     stop: Stop,
     thread: JoinHandle<()>,
 }
 
 impl Embedded {
-    pub(super) fn start(wire: Wire, buffer: Option<usize>) -> Result<Self, Failure> {
+    pub(super) fn start(wire: Wire, buffer: Option<usize>, unencrypted: bool) -> Result<Self, Failure> {
         let stop = Stop::default();
         let server = Arc::new(Server {
             wire,
@@ -363,7 +390,7 @@ impl Embedded {
             totals: Mutex::default(),
         });
         if wire == Wire::Native {
-            let (listener, key) = native_server::local(&server.peers)?;
+            let (listener, key) = native_server::local(&server.peers, unencrypted)?;
             let address = listener.local_addr();
             let thread = thread::spawn(move || drop(native_server::serve(&listener, &server)));
             return Ok(Self { address, key: Some(key), stop, thread });

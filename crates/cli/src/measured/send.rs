@@ -89,7 +89,7 @@ struct Far {
 fn find(args: &SendArgs, wire: Wire, host: &Target, status: &Status, start: Instant) -> Result<Far, Failure> {
     let remote = match host {
         Target::Local => {
-            let embedded = Embedded::start(wire, args.socket_buffer)?;
+            let embedded = Embedded::start(wire, args.socket_buffer, args.insecure)?;
             let initiator = InitiatorConfig { remote: embedded.key, ..InitiatorConfig::default() };
             let keys = Keys { initiator, dialer: None };
             return Ok(Far { addresses: vec![embedded.address], keys, embedded: Some(embedded) });
@@ -102,7 +102,7 @@ fn find(args: &SendArgs, wire: Wire, host: &Target, status: &Status, start: Inst
         Target::Local | Target::Ticket(_) => remote.addresses(),
     };
     let dial = || args.trust.dialer(&remote, &surroundings());
-    let dialer = (wire == Wire::Native).then(dial).transpose()?;
+    let dialer = (wire == Wire::Native && !args.insecure).then(dial).transpose()?;
     let initiator = dialer.as_ref().map(Dialer::initiator).unwrap_or_default();
     Ok(Far { addresses, keys: Keys { initiator, dialer }, embedded: None })
 }
@@ -120,8 +120,7 @@ fn config_of(args: &SendArgs, wire: Wire) -> SenderConfig {
 }
 
 fn new_status(args: &SendArgs, wire: Wire, console: Console, style: Style, start: Instant) -> Status {
-    let format = if wire == Wire::Native { Format::Encrypted } else { Format::Insecure };
-    let mut status = Status::new(console, style, start, &config_of(args, wire), format);
+    let mut status = Status::new(console, style, start, &config_of(args, wire), Format::Native);
     status.columns = match (wire, args.reverse) {
         (_, true) => Columns::Received,
         (Wire::Tcp | Wire::Native, false) => Columns::All,
@@ -134,6 +133,7 @@ fn announce(args: &SendArgs, wire: Wire, status: &Status, data: &Data) {
     let what = match wire {
         Wire::Tcp => "sending over kernel TCP, not encrypted",
         Wire::Udp => "sending over kernel UDP at a constant rate, not encrypted",
+        Wire::Native if args.insecure => "receiving over a connection, not encrypted",
         Wire::Native => "receiving over an encrypted connection",
     };
     let what = if args.reverse { what.replace("sending", "receiving") } else { what.into() };

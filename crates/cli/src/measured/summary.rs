@@ -12,7 +12,7 @@ use super::stream::LOOK_INTERVAL;
 use super::transfer::MeasuredTransfer;
 use crate::output::format::{g, rate_bps};
 use crate::output::limit::Limited;
-use crate::output::summary::aead_name;
+use crate::output::summary::protection_keys;
 use crate::{Failure, resources};
 
 /// A receiver that sends less than this share of the requested rate is named.
@@ -105,8 +105,9 @@ impl MeasuredTransfer<'_> {
 
     fn native_keys(&self, counted: &SenderStats) -> Value {
         let mut value = self.tcp_keys(counted);
-        value["encryption"] = json!(self.protection.map(|protection| aead_name(protection.aead)));
-        value["receiver_key"] = json!(self.protection.map(|protection| protection.receiver.to_string()));
+        if let (Value::Object(all), Value::Object(keys)) = (&mut value, protection_keys(self.protection)) {
+            all.extend(keys);
+        }
         value
     }
 
@@ -160,7 +161,12 @@ impl MeasuredTransfer<'_> {
             Wire::Tcp | Wire::Native => {
                 let srtt = counted.srtt.unwrap_or_default().as_secs_f64();
                 let congestion = self.congestion.as_deref().unwrap_or("unknown");
-                let what = if wire == Wire::Tcp { "kernel TCP" } else { "encrypted" };
+                let is_encrypted = self.protection.is_none_or(|protection| protection.aead.is_encrypted());
+                let what = match wire {
+                    Wire::Tcp => "kernel TCP",
+                    _ if is_encrypted => "encrypted",
+                    _ => "not encrypted",
+                };
                 let remark = format!("{what}, {congestion}, {} packets retransmitted", counted.retransmitted);
                 let samples = self.measure.rtt().quantiles().map(|samples| {
                     format!(", the kernel's smoothed RTT every {} ms: {samples}", LOOK_INTERVAL.as_millis())

@@ -11,7 +11,7 @@ use rdt_udp::clock;
 use super::connection::Connection;
 use super::message::{REQUEST_BYTES, Report, Request, Verdict};
 use super::peer_slots::{PeerSlot, PeerSlots};
-use super::recv::{MAX_TIME, Server};
+use super::recv::{LoggedPeer, MAX_TIME, Server};
 use super::stream::{
     CHUNK, LOOK_INTERVAL, Pace, Progress, SendError, is_pause, look, read_message, send, write_message,
 };
@@ -80,6 +80,7 @@ pub(super) fn serve_request(
     slot: PeerSlot,
     request: &Request,
 ) {
+    let peer = LoggedPeer { address: peer, cipher: stream.cipher() };
     server.connected(peer, request);
     let ended = if request.is_reverse { send_to(server, stream, request) } else { receive(server, stream) };
     match &ended {

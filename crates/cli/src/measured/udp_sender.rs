@@ -186,7 +186,7 @@ impl Sending {
         }
         let elapsed = ended_at.saturating_duration_since(source.begun_at).saturating_sub(request.omit);
         let report = Report { bytes: source.counted_bytes, elapsed, ..Report::default() };
-        server.finished(peer.addr, request, &report);
+        server.finished(peer.addr.into(), request, &report);
     }
 }
 

@@ -53,7 +53,7 @@ pub(super) fn serve(socket: UdpSocket, mut reads: AddressedReads, server: &Arc<S
     for ((peer, _), mut session) in std::mem::take(&mut table.sessions) {
         session.log_report(server, peer);
         if !session.is_finished() {
-            server.cleaned_up(peer.addr, &session.request, true);
+            server.cleaned_up(peer.addr.into(), &session.request, true);
         }
     }
     server.wait_for_threads();
@@ -93,14 +93,14 @@ impl Session {
     fn end(&mut self, server: &Server, peer: Remote) {
         self.slot = None;
         self.log_report(server, peer);
-        server.cleaned_up(peer.addr, &self.request, !self.is_finished());
+        server.cleaned_up(peer.addr.into(), &self.request, !self.is_finished());
     }
 
     /// Logs the newest report, if there is one and none is logged.
     fn log_report(&mut self, server: &Server, peer: Remote) {
         if let Some(report) = self.report.filter(|_| !self.is_logged) {
             self.is_logged = true;
-            server.finished(peer.addr, &self.request, &report);
+            server.finished(peer.addr.into(), &self.request, &report);
         }
     }
 }
@@ -177,7 +177,7 @@ impl Table {
             Part::Receive(Box::new(Arrivals::new(request.omit, now)))
         };
         self.make_room();
-        self.server.connected(key.0.addr, &request);
+        self.server.connected(key.0.addr.into(), &request);
         let session =
             Session { request, heard_at: now, report: None, is_logged: false, part, slot: Some(slot) };
         self.sessions.insert(key, session);

@@ -126,7 +126,7 @@ pub(crate) fn dropped(stats: &ServerStats) -> [(&'static str, u64); 15] {
         ("no_connection", listener.no_connection + connections.unknown),
         ("no_connection_told", listener.resets + connections.resets_sent),
         ("refused", listener.refused + connections.refused + connections.source_limited),
-        ("unencrypted", listener.unencrypted),
+        ("unencrypted", listener.unencrypted + connections.unencrypted),
         ("unproven", listener.retries + connections.retries),
         ("not_answered", listener.stateless_dropped + connections.answers_dropped),
         ("half_open", listener.half_open_dropped + connections.half_open_dropped),

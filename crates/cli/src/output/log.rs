@@ -305,9 +305,10 @@ impl PeerLog {
         let path = path.map(|path| path.display().to_string());
         let bps = rate_bps(end.bytes, end.elapsed);
         let kept = path.as_deref().map(|p| format!(", kept in {p}")).unwrap_or_default();
-        let checked = match end.crc {
-            Some(crc) => format!("checksum {crc:X}"),
-            None => "authenticated".into(),
+        let checked = match (end.crc, end.format.and_then(Format::cipher)) {
+            (Some(crc), _) => format!("checksum {crc:X}"),
+            (None, Some("none")) => "not authenticated".into(),
+            (None, _) => "authenticated".into(),
         };
         let what = format!(
             "finished: {} bytes in {:.3} sec, {:.2} Kbps, {checked}{kept}",
@@ -321,6 +322,7 @@ impl PeerLog {
             "event": "finished",
             "peer": name(peer.address.addr),
             "wire": end.format.map(Format::name),
+            "cipher": end.format.and_then(Format::cipher),
             "key": end.format.and_then(Format::key).map(|key| key.to_string()),
             "secret": end.format.is_some_and(Format::has_secret),
             "bytes": end.bytes,
@@ -369,6 +371,7 @@ impl PeerLog {
             "event": event,
             "peer": name(peer.address.addr),
             "wire": self.format(peer).map(Format::name),
+            "cipher": self.format(peer).and_then(Format::cipher),
             "key": self.format(peer).and_then(Format::key).map(|key| key.to_string()),
             "secret": self.format(peer).is_some_and(Format::has_secret),
             "unfinished": unfinished,

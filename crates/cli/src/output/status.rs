@@ -19,7 +19,6 @@ use serde_json::{Value, json};
 use crate::Failure;
 use crate::args::Format;
 use crate::output::format::{g, rate_bps, short};
-use crate::output::summary::aead_name;
 use crate::send::sending::Protection;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -175,7 +174,7 @@ impl Status {
         ));
         self.json(now, json!({
             "event": "connected", "host": host, "connect_ns": nanos(took), "packet_size_bytes": self.packet_size,
-            "receiver_key": protection.map(|protection| protection.receiver.to_string()),
+            "receiver_key": protection.and_then(|protection| protection.receiver).map(|key| key.to_string()),
         }));
     }
 
@@ -297,7 +296,7 @@ impl Status {
             ideal.unwrap_or_default(),
         );
         let remark = match protection {
-            Some(protection) => format!("encrypted by {}", aead_name(protection.aead)),
+            Some(protection) => protection.remark(),
             None => format!("checksum {:X}", stats.crc),
         };
         self.finished_as(stats, &remark, &rtt);

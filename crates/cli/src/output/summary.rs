@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 
-use rdt_crypto::Aead;
 use rdt_program::json::{self, nanos};
 use rdt_transport::{SenderConfig, SenderStats};
 use rdt_udp::Connected;
@@ -47,11 +46,11 @@ pub(crate) struct Summary<'a> {
     /// `None` if the transfer was not opened.
     pub(crate) socket: Option<&'a Connected>,
     pub(crate) failure: Option<&'a Failure>,
-    /// CRC-32 in the FIN-ACK; `None` without a FIN-ACK, and of an encrypted transfer.
+    /// CRC-32 in the FIN-ACK; `None` without a FIN-ACK, and of a native transfer.
     pub(crate) crc_received: Option<u32>,
     /// True if the receiver has confirmed the transfer.
     pub(crate) is_confirmed: bool,
-    /// Encryption; `None` without it.
+    /// Cipher and key; `None` for a classic transfer, and before the handshake.
     pub(crate) protection: Option<Protection>,
     pub(crate) format: Format,
     /// Counters of the embedded receiver; `None` unless HOST is `local`.
@@ -62,7 +61,7 @@ impl Summary<'_> {
     pub(crate) fn json(&self) -> Value {
         let Self { stats, receiver, crc_received, .. } = *self;
         let mut value = self.outcome();
-        let parts = [self.sender_counters(), self.times()];
+        let parts = [self.sender_counters(), self.times(), protection_keys(self.protection)];
         for (key, part) in parts.into_iter().filter_map(into_fields).flatten() {
             value[key] = part;
         }
@@ -70,8 +69,6 @@ impl Summary<'_> {
         let is_unchecked =
             crc_received.is_some_and(|crc| ChecksumCheck::of(stats.crc, crc) == ChecksumCheck::Unchecked);
         value["checked"] = json!(self.is_confirmed && !is_unchecked);
-        value["encryption"] = json!(self.protection.map(|protection| aead_name(protection.aead)));
-        value["receiver_key"] = json!(self.protection.map(|protection| protection.receiver.to_string()));
         value["seed"] = json!(receiver.and_then(|end| end.seed).map(json::seed));
         value["host_limited"] = json!(receiver.map(|end| {
             fell_behind(&end.stats) || idle_share(self.config, stats, &end.stats.forward).is_some()
@@ -96,7 +93,7 @@ impl Summary<'_> {
             "elapsed_ns": nanos(elapsed),
             "goodput_bps": rate_bps(stats.bytes_acked, elapsed),
             "ideal_bps": self.status.ideal_bps(stats),
-            "crc32": (self.format != Format::Encrypted).then(|| format!("{:08x}", stats.crc)),
+            "crc32": (self.format == Format::Classic).then(|| format!("{:08x}", stats.crc)),
             "memory_peak_bytes": resources::memory().peak,
             "processor_ns": resources::processor_time().map(nanos),
             "socket": self.socket.map(|socket| socket_json(&socket.io().stats(), socket.io().offload())),
@@ -172,12 +169,13 @@ fn into_fields(value: Value) -> Option<serde_json::Map<String, Value>> {
     }
 }
 
-pub(crate) fn aead_name(aead: Aead) -> &'static str {
-    match aead {
-        Aead::Aes128Gcm => "AES-128-GCM",
-        Aead::Aes256Gcm => "AES-256-GCM",
-        Aead::ChaCha20Poly1305 => "ChaCha20-Poly1305",
-    }
+/// Returns the keys about the cipher and the receiver of a native transfer.
+pub(crate) fn protection_keys(protection: Option<Protection>) -> Value {
+    let receiver = protection.and_then(|protection| protection.receiver);
+    json!({
+        "cipher": protection.map(|protection| protection.aead.name()),
+        "receiver_key": receiver.map(|key| key.to_string()),
+    })
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Senders that a receiver admits: the formats it takes, and the rules for encrypted transfers.
+//! Senders that a receiver admits: the formats it takes, and the rules for native transfers.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rdt_crypto::{ResetKey, StaticKey};
 use rdt_endpoint::host_id;
 use rdt_server::Server;
-use rdt_transport::{ConnectionConfig, ConnectionSetConfig, ResponderConfig};
+use rdt_transport::{Admittee, ConnectionConfig, ConnectionSetConfig, ResponderConfig};
 use rdt_trust::{Gate, Surroundings, TicketUse, TrustError, identity, os_entropy, reachable};
 use rdt_udp::{Remote, clock};
 
@@ -22,8 +22,10 @@ const OPTIONS: &str = "--ticket, --allow or --secret-file";
 pub(crate) struct Admission {
     /// Rules for encrypted transfers.
     gate: Arc<Gate>,
-    /// True if formats without encryption are taken.
-    pub(crate) unauthenticated: bool,
+    /// True if classic transfers are taken.
+    pub(crate) classic: bool,
+    /// True if native transfers without encryption are taken, from every host.
+    pub(crate) unencrypted: bool,
     is_exposed: bool,
     ticket: Option<String>,
     address: SocketAddr,
@@ -32,8 +34,8 @@ pub(crate) struct Admission {
 /// Rules that follow from the options, before any file is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rules {
-    /// True if formats without encryption are taken.
-    unauthenticated: bool,
+    /// True if classic transfers are taken.
+    classic: bool,
     /// True if every encrypted sender is admitted.
     is_open: bool,
     /// True if senders must find the key of earlier runs: an option asks for it, or only encrypted
@@ -50,12 +52,12 @@ impl Rules {
         if !is_limited && !is_safe && !trust.open && !args.insecure {
             return Err(TrustError::Unprotected { address, options: OPTIONS });
         }
-        let unauthenticated = !args.measure
+        let classic = !args.measure
             && args.wire != Some(WireArg::Native)
             && (args.insecure || (is_safe && !is_limited));
         let is_open = !is_limited;
-        let needs_identity = !unauthenticated || is_limited || trust.open || trust.identity.is_some();
-        Ok(Self { unauthenticated, is_open, needs_identity })
+        let needs_identity = !classic || is_limited || trust.open || trust.identity.is_some();
+        Ok(Self { classic, is_open, needs_identity })
     }
 }
 
@@ -63,7 +65,7 @@ impl Admission {
     /// Reads the local key, the allowed keys and the secret. `address`: local address of the
     /// socket. Remarks about refused senders go to `log`, which does not wait for its reader.
     pub(crate) fn new(args: &RecvArgs, address: SocketAddr, log: &EventLog) -> Result<Self, Failure> {
-        let Rules { unauthenticated, is_open, needs_identity } = Rules::new(args, address)?;
+        let Rules { classic, is_open, needs_identity } = Rules::new(args, address)?;
         let (remarks, log) = (log.clone(), log.clone());
         let is_quiet = args.quiet;
         let surroundings = Surroundings {
@@ -94,7 +96,8 @@ impl Admission {
             None
         };
         let is_exposed = args.output.is_some() && !address.ip().to_canonical().is_loopback();
-        Ok(Self { gate, unauthenticated, is_exposed: is_exposed && unauthenticated, ticket, address })
+        let is_exposed = is_exposed && classic;
+        Ok(Self { gate, classic, unencrypted: args.insecure, is_exposed, ticket, address })
     }
 
     /// Returns the ticket that the receiver prints.
@@ -122,12 +125,20 @@ impl Admission {
         })
     }
 
-    /// Returns the rules for encrypted connections.
+    /// Returns the rules for native connections. Without encryption, keys and secrets prove nothing
+    /// about what follows, so such senders are admitted without them.
     pub(crate) fn responder(&self) -> ResponderConfig {
-        self.gate.responder(ConnectionConfig::default())
+        let config =
+            ConnectionConfig { dangerously_unencrypted: self.unencrypted, ..ConnectionConfig::default() };
+        let responder = self.gate.responder(config);
+        let admit = Arc::clone(&responder.admit);
+        let admit = move |admittee: Admittee| {
+            if admittee.aead.is_encrypted() { admit(admittee) } else { Ok(()) }
+        };
+        ResponderConfig { admit: Arc::new(admit), ..responder }
     }
 
-    /// Lets the server of thread `index` accept encrypted transfers.
+    /// Lets the server of thread `index` accept native transfers.
     pub(crate) fn open(&self, index: usize, server: &mut Server<Remote>) -> Result<(), Failure> {
         let entropy = os_entropy().map_err(TrustError::Entropy)?;
         let responder = self.responder();
@@ -151,13 +162,13 @@ mod tests {
 
     use super::*;
 
-    /// Returns whether formats without encryption are taken, and whether every encrypted sender is
+    /// Returns whether classic transfers are taken, and whether every encrypted sender is
     /// admitted; `None` if the receiver does not start.
     fn rules(options: &str, address: &str) -> Option<(bool, bool)> {
         let line = format!("rdt-recv {options}");
         let args = RecvArgs::try_parse_from(line.split_whitespace()).unwrap();
         let rules = Rules::new(&args, address.parse().unwrap()).ok()?;
-        Some((rules.unauthenticated, rules.is_open))
+        Some((rules.classic, rules.is_open))
     }
 
     #[test]
@@ -205,7 +216,7 @@ mod tests {
             assert_eq!(rules(options, address), expected, "{options} {address}");
         }
         for option in ["--ticket", "--allow k", "--secret-file s"] {
-            for (options, address, unauthenticated) in [
+            for (options, address, classic) in [
                 ("", any, false),
                 ("--output d", local, false),
                 ("--output d", any, false),
@@ -213,7 +224,7 @@ mod tests {
                 ("--insecure", local, true),
             ] {
                 let options = format!("{options} {option}");
-                assert_eq!(rules(&options, address), Some((unauthenticated, false)), "{options} {address}");
+                assert_eq!(rules(&options, address), Some((classic, false)), "{options} {address}");
             }
         }
     }

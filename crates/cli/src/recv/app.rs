@@ -34,7 +34,7 @@ pub(crate) struct ReceiverApp {
     store: Store,
     stop: Stop,
     pub(crate) exit_after_first: bool,
-    /// Peers of open encrypted connections. A peer keeps its first address as name.
+    /// Peers of open connections. A peer keeps its first address as name.
     connections: BTreeMap<ConnectionId, Peer>,
     /// Peers with received bytes that are not in the store yet, or with a complete transfer.
     waiting: BTreeSet<Peer>,
@@ -124,8 +124,8 @@ impl ReceiverApp {
             ReceiverEvent::Readable => self.wait(now, server, peer),
             ReceiverEvent::Finished { bytes, crc, elapsed } => {
                 let format = self.peer_log.format(peer);
-                // Packets of an encrypted connection are authentic; its stream has no checksum.
-                let crc = (!matches!(format, Some(Format::Encrypted { .. }))).then_some(crc);
+                // Each packet of a connection has its tag; its stream has no checksum.
+                let crc = (format == Some(Format::Classic)).then_some(crc);
                 self.complete.insert(peer, Finished { format, bytes, crc, elapsed });
                 self.wait(now, server, peer);
             }
@@ -152,7 +152,7 @@ impl ReceiverApp {
         if let Some(peer) = self.connections.get(&id) {
             return Some(*peer);
         }
-        let peer = Peer::encrypted(id, server.address(sender)?);
+        let peer = Peer::native(id, server.address(sender)?);
         self.connections.insert(id, peer);
         Some(peer)
     }
@@ -345,8 +345,7 @@ impl Application<Server<Remote>> for ReceiverApp {
         busy |= self.serve_waiting(now, server);
         let totals = self.totals;
         let publish_at = self.publisher.as_mut().map(|publisher| publisher.publish(now, server, totals));
-        // Cheap: a listener that takes no unencrypted sender has no peers to sum over.
-        if self.peer_log.is_remark_due && server.listener().stats().unencrypted > 0 {
+        if self.peer_log.is_remark_due && server.unencrypted() > 0 {
             self.peer_log.unencrypted_refused();
         }
         let look_at = if self.stop.is_closing() { self.close(now, server) } else { None };

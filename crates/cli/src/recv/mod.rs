@@ -188,7 +188,7 @@ impl<'a> Plan<'a> {
             stats.max_active,
             megabytes(stats.max_memory()),
         ));
-        if let packets @ 1.. = stats.listener.unencrypted {
+        if let packets @ 1.. = stats.listener.unencrypted + stats.connections.unencrypted {
             self.log.line(&format!("{packets} packets of unencrypted senders refused"));
         }
         if self.seed.is_some() {
@@ -250,7 +250,7 @@ impl Worker {
         published: Option<&Published>,
     ) -> Result<Self, Failure> {
         let mut config = plan.config;
-        config.unauthenticated = admission.unauthenticated;
+        config.unauthenticated = admission.classic;
         if let (LinkMode::Emulated { seed }, 1..) = (config.link, index) {
             // The first thread uses the seed itself, as a single thread does.
             config.link = LinkMode::Emulated { seed: child_seed(seed, index as u64) };
@@ -268,7 +268,7 @@ impl Worker {
         let mut service = ReceiverApp::new(plan.log.clone(), store, stop.clone());
         service.exit_after_first = plan.once;
         service.publisher = published.map(|published| published.publisher(index, clock::now()));
-        service.peer_log.is_remark_due = !admission.unauthenticated;
+        service.peer_log.is_remark_due = !admission.unencrypted;
         let mut server = Server::new(config);
         server.limit_sources(Remote::source);
         admission.open(index, &mut server)?;

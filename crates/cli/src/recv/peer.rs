@@ -1,21 +1,21 @@
 //! Senders as the program names them: the key in the server, the address, and the format.
 
-use rdt_crypto::PublicKey;
+use rdt_crypto::{Aead, PublicKey};
 use rdt_server::{SenderId, Server};
-use rdt_transport::{ConnectionId, Wire};
+use rdt_transport::ConnectionId;
 use rdt_udp::Remote;
 
 /// Sender of transfers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Peer {
     id: SenderId<Remote>,
-    /// Address at the beginning. That of an encrypted connection may change.
+    /// Address at the beginning. That of a connection may change.
     pub(crate) address: Remote,
 }
 
 impl Peer {
-    /// Returns an encrypted sender that connected from `address`.
-    pub(crate) fn encrypted(id: ConnectionId, address: Remote) -> Self {
+    /// Returns a native sender that connected from `address`.
+    pub(crate) fn native(id: ConnectionId, address: Remote) -> Self {
         Self { id: SenderId::Connection(id), address }
     }
 }
@@ -43,11 +43,10 @@ impl From<Peer> for SenderId<Remote> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     Classic,
-    /// Version 1 of the native format.
-    Native,
-    /// Version 2 of the native format.
-    Encrypted {
-        /// Key of the sender; `None` if it has shown none.
+    Native {
+        /// [`Aead::None`] for a sender that is not encrypted.
+        cipher: Aead,
+        /// Key of the sender; `None` if it has shown none, and without encryption.
         key: Option<PublicKey>,
         /// True if the sender knows a shared secret, such as that of a ticket.
         has_secret: bool,
@@ -58,34 +57,39 @@ impl Format {
     /// Returns the format of the newest transfer of `peer`; `None` if the server has removed it.
     pub(crate) fn of(server: &Server<Remote>, peer: Peer) -> Option<Self> {
         if let Some(connection) = server.connection(peer) {
-            let (key, has_secret) = (connection.peer(), connection.secret().is_some());
-            return Some(Self::Encrypted { key, has_secret });
+            let cipher = connection.stats().aead?;
+            let key = connection.peer().filter(|_| cipher.is_encrypted());
+            return Some(Self::Native { cipher, key, has_secret: connection.secret().is_some() });
         }
-        Some(match server.listener().wire(peer.id.address()?)? {
-            Wire::Classic => Self::Classic,
-            Wire::Native { .. } => Self::Native,
-        })
+        server.listener().wire(peer.id.address()?).map(|_| Self::Classic)
     }
 
     /// Returns the name in JSON.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Classic => "classic",
-            Self::Native => "native",
-            Self::Encrypted { .. } => "native 2",
+            Self::Native { .. } => "native",
+        }
+    }
+
+    /// Returns the name of the cipher, if the format has ciphers.
+    pub(crate) fn cipher(self) -> Option<&'static str> {
+        match self {
+            Self::Classic => None,
+            Self::Native { cipher, .. } => Some(cipher.name()),
         }
     }
 
     /// Returns the sender's public key.
     pub(crate) fn key(self) -> Option<PublicKey> {
         match self {
-            Self::Encrypted { key, .. } => key,
-            Self::Classic | Self::Native => None,
+            Self::Native { key, .. } => key,
+            Self::Classic => None,
         }
     }
 
     pub(crate) fn has_secret(self) -> bool {
-        matches!(self, Self::Encrypted { has_secret: true, .. })
+        matches!(self, Self::Native { has_secret: true, .. })
     }
 
     /// Returns the remark that follows the address in a line. Lines about classic senders must be
@@ -93,10 +97,10 @@ impl Format {
     pub(crate) fn remark(self) -> String {
         match self {
             Self::Classic => String::new(),
-            Self::Native => " (native)".into(),
-            Self::Encrypted { key: Some(key), .. } => format!(" (native 2, key {})", key.fingerprint()),
-            Self::Encrypted { has_secret: true, .. } => " (native 2, secret)".into(),
-            Self::Encrypted { .. } => " (native 2, no key)".into(),
+            Self::Native { cipher: Aead::None, .. } => " (native, not encrypted)".into(),
+            Self::Native { key: Some(key), .. } => format!(" (native, key {})", key.fingerprint()),
+            Self::Native { has_secret: true, .. } => " (native, secret)".into(),
+            Self::Native { .. } => " (native, no key)".into(),
         }
     }
 }
@@ -110,10 +114,12 @@ mod tests {
     #[test]
     fn remark_names_key_before_secret() {
         let key = StaticKey::from_bytes([1; 32]).public();
-        let remark = |key, has_secret| Format::Encrypted { key, has_secret }.remark();
-        let with_key = format!(" (native 2, key {})", key.fingerprint());
+        let format = |cipher, key, has_secret| Format::Native { cipher, key, has_secret };
+        let remark = |key, has_secret| format(Aead::Aes128Gcm, key, has_secret).remark();
+        let with_key = format!(" (native, key {})", key.fingerprint());
         assert_eq!([remark(Some(key), true), remark(Some(key), false)], [with_key.clone(), with_key]);
-        assert_eq!([remark(None, true), remark(None, false)], [" (native 2, secret)", " (native 2, no key)"]);
-        assert_eq!([Format::Classic.remark(), Format::Native.remark()], ["", " (native)"]);
+        assert_eq!([remark(None, true), remark(None, false)], [" (native, secret)", " (native, no key)"]);
+        assert_eq!(format(Aead::None, None, true).remark(), " (native, not encrypted)");
+        assert_eq!(Format::Classic.remark(), "");
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn configure(args: &SendArgs, form: &Form<'_>) -> Result<SenderConfig
     }
     match (form.format, &form.positional) {
         (Format::Classic, Some(positional)) => classic(args, positional),
-        _ => native(args, form.format, form.positional.as_ref()),
+        _ => native(args, form.positional.as_ref()),
     }
 }
 
@@ -57,7 +57,7 @@ fn stream_name(args: &SendArgs) -> Option<StreamName> {
     args.name.clone().or_else(of_file)
 }
 
-fn native(args: &SendArgs, format: Format, positional: Option<&Positional>) -> Result<SenderConfig, Failure> {
+fn native(args: &SendArgs, positional: Option<&Positional>) -> Result<SenderConfig, Failure> {
     let packet_size = args.packet_size;
     let link_request = match positional {
         Some(positional) => {
@@ -80,12 +80,11 @@ fn native(args: &SendArgs, format: Format, positional: Option<&Positional>) -> R
         no_progress: args.no_progress,
         max_rate: args.max_rate,
         name: stream_name(args),
-        skip_seed: (format == Format::Insecure).then(rand::random),
         ..SenderConfig::native(rand::random())
     };
     args.native.apply(&mut config, positional.map(|positional| positional.window))?;
-    if format == Format::Encrypted && config.give_up > MAX_GIVE_UP {
-        return Err(usage("--give-up of an encrypted transfer is at most a day (86400s)"));
+    if config.give_up > MAX_GIVE_UP {
+        return Err(usage("--give-up of a native transfer is at most a day (86400s)"));
     }
     match config.validate() {
         Ok(()) => Ok(config),
@@ -105,21 +104,7 @@ fn usage(sentence: impl Into<String>) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use rdt_transport::Wire;
-
     use super::*;
-
-    #[test]
-    fn insecure_sender_skips_numbers_by_secret_seed() {
-        let config = || {
-            let args = SendArgs::read(["rdt-send", "local", "--insecure"].map(Into::into)).unwrap();
-            configure(&args, &Form::new(&args).unwrap()).unwrap()
-        };
-        let (first, second) = (config(), config());
-        assert!(first.skip_seed.is_some() && first.skip_seed != second.skip_seed);
-        let Wire::Native { connection_id } = first.wire else { panic!("{:?}", first.wire) };
-        assert_ne!(first.skip_seed, Some(connection_id), "the connection ID is no secret");
-    }
 
     #[test]
     fn name_is_that_of_file_unless_told_otherwise() {

@@ -10,7 +10,7 @@ use rdt_transport::{
 };
 use rdt_udp::UdpStats;
 
-use super::encrypted::idle_timeout;
+use super::native::idle_timeout;
 use crate::args::Format;
 
 /// State of a transfer at its failure, from which the message is chosen.
@@ -67,6 +67,10 @@ impl ErrorContext<'_> {
                     text.escape_debug()
                 )
             }
+            Closed::Refused(RefuseReason::Unencrypted) => format!(
+                "the receiver at {} ({}) takes encrypted transfers alone: leave out --insecure, or start it with --insecure, too",
+                self.host, self.address
+            ),
             _ => self.sentence(&error),
         };
         (phase, error, sentence)
@@ -79,7 +83,7 @@ impl ErrorContext<'_> {
                 "packets of {} bytes do not fit the network to {host}: choose a smaller --packet-size",
                 config.packet_size
             ),
-            TransferError::Timeout { .. } if *host == "local" && self.format == Format::Encrypted => {
+            TransferError::Timeout { .. } if *host == "local" && self.format == Format::Native => {
                 "the link that was asked for let no answer through".into()
             }
             TransferError::Timeout { attempts, .. } if *host == "local" => {
@@ -126,11 +130,8 @@ impl ErrorContext<'_> {
                 "the receiver at {host} ({address}) acknowledged packets that it cannot have: it is broken, or cheats; {}",
                 arrived(stats, self.all_read)
             ),
-            TransferError::Version(versions) if self.format == Format::Encrypted => format!(
-                "{host} ({address}) takes {versions} of the native format, which is not encrypted: a newer rdt-recv takes encrypted transfers; --insecure sends in the clear"
-            ),
             TransferError::Version(versions) => format!(
-                "{host} ({address}) takes {versions} of the native format, which is encrypted: leave out --insecure"
+                "{host} ({address}) speaks {versions} of the native format, which this program does not: update the older of the two"
             ),
             TransferError::Protocol => {
                 format!(
@@ -236,10 +237,11 @@ mod tests {
             socket: UdpStats::default(),
             syns: 2,
             all_read: true,
-            format: Format::Encrypted,
+            format: Format::Native,
         };
         for (end, phase, status, part) in [
-            (Closed::Version(Versions::OURS), Phase::Connect, 8, "--insecure sends in the clear"),
+            (Closed::Version(Versions::OURS), Phase::Connect, 8, "update the older of the two"),
+            (Closed::Refused(RefuseReason::Unencrypted), Phase::Connect, 8, "start it with --insecure, too"),
             (Closed::Refused(RefuseReason::Busy), Phase::Connect, 8, "takes no further transfer"),
             (Closed::Handshake, Phase::Connect, 8, "broke the protocol"),
             (Closed::Reset, Phase::Send, 8, "no longer knows this transfer"),

@@ -24,7 +24,7 @@ use crate::{Failure, resources};
 pub(crate) struct LocalReceiver {
     pub(crate) address: SocketAddr,
     pub(crate) occupancy: Arc<BufferOccupancy>,
-    /// Key of the receiver; `None` if it takes unencrypted transfers.
+    /// Key of the receiver; `None` for a classic transfer.
     pub(crate) key: Option<PublicKey>,
     stop: Stop,
     thread: JoinHandle<Result<ReceiverReport, SocketError>>,
@@ -32,10 +32,10 @@ pub(crate) struct LocalReceiver {
 
 impl LocalReceiver {
     /// Starts the receiver. Its memory is the sender's `--memory` or its own default, whichever is
-    /// larger. For encrypted transfers it has a key for this run alone.
+    /// larger. For a native transfer it has a key for this run alone.
     pub(crate) fn start(
         seed: u64,
-        format: Format,
+        (format, unencrypted): (Format, bool),
         sender: &SenderConfig,
         native: &NativeArgs,
         options: UdpOptions,
@@ -60,7 +60,7 @@ impl LocalReceiver {
         let mut config = ServerConfig::new(receiver, link).with_memory(memory);
         config.listener.secret = Some(rand::random());
         let mut entropy = os_entropy().map_err(TrustError::Entropy)?;
-        let identity = (format == Format::Encrypted).then(|| Arc::new(StaticKey::generate(&mut entropy)));
+        let identity = (format == Format::Native).then(|| Arc::new(StaticKey::generate(&mut entropy)));
         let key = identity.as_ref().map(|identity| identity.public());
         let mut io = UdpIo::bind((Ipv4Addr::LOCALHOST, 0).into(), options)?;
         let address = io.local_addr().map_err(SocketError::Receive)?;
@@ -74,7 +74,9 @@ impl LocalReceiver {
             start_on_other_cpu(creator);
             let mut server = Server::new(config);
             if let Some(identity) = identity {
-                server.listen(ResponderConfig::open(identity), ConnectionSetConfig::default(), entropy);
+                let mut responder = ResponderConfig::open(identity);
+                responder.config.dangerously_unencrypted = unencrypted;
+                server.listen(responder, ConnectionSetConfig::default(), entropy);
             }
             run(&mut server, &mut io, &mut service, &mut waiter)?;
             let seed = asked.then_some(seed);

@@ -3,10 +3,10 @@
 pub(crate) mod app;
 pub(crate) mod config;
 pub(crate) mod data;
-pub(crate) mod encrypted;
 mod error_text;
 pub(crate) mod local;
 pub(crate) mod measure;
+pub(crate) mod native;
 pub(crate) mod parallel;
 pub(crate) mod qlog_file;
 pub(crate) mod sending;
@@ -31,9 +31,9 @@ use crate::recv::draw_seed;
 use crate::socket;
 use config::configure;
 use data::Data;
-use encrypted::Encrypted;
 use local::LocalReceiver;
 use measure::{Measure, Wanted};
+use native::NativeSender;
 use sending::Sending;
 use transfer::{Ended, Plan, Remote, Transfer};
 
@@ -74,8 +74,8 @@ pub(crate) fn command(args: &SendArgs) -> Result<(), Failure> {
     stop.on_interrupt();
     let plan = Plan { format: form.format, config: config.clone(), dialer, data, status, start, stop };
     let ended = match form.format {
-        Format::Encrypted => open_encrypted(args, remote, plan, initiator).map(|it| run(it, local)),
-        _ => open_insecure(args, remote, plan).map(|it| run(it, local)),
+        Format::Native => open_native(args, remote, plan, initiator).map(|it| run(it, local)),
+        Format::Classic => open_classic(args, remote, plan).map(|it| run(it, local)),
     };
     ended.map_err(unopened)??;
     console.finish(args.json).map_err(Failure::stdout)
@@ -102,20 +102,22 @@ fn unopened(host: &str, config: &SenderConfig, status: &Status, format: Format, 
     failure
 }
 
-fn open_encrypted(
+fn open_native(
     args: &SendArgs,
     remote: Remote<'_>,
     plan: Plan,
     initiator: InitiatorConfig,
-) -> Result<Transfer<Encrypted>, Failure> {
+) -> Result<Transfer<NativeSender>, Failure> {
     let entropy = os_entropy().map_err(TrustError::Entropy)?;
     let start = plan.start;
-    let open =
-        |config, give_up, memory| Encrypted::open(start, config, initiator, give_up, (entropy, memory));
+    let open = |sender, give_up, memory| {
+        let config = native::config_of(sender, args.insecure);
+        NativeSender::open(start, config, initiator, give_up, (entropy, memory))
+    };
     Transfer::open(args, remote, plan, open)
 }
 
-fn open_insecure(args: &SendArgs, remote: Remote<'_>, plan: Plan) -> Result<Transfer<Sender>, Failure> {
+fn open_classic(args: &SendArgs, remote: Remote<'_>, plan: Plan) -> Result<Transfer<Sender>, Failure> {
     Transfer::open(args, remote, plan, |config, _, memory| {
         let mut sender = Sender::with_memory(config, memory)?;
         // Cannot fail: the sender was not opened before.
@@ -132,11 +134,10 @@ fn run_to_end(
     initiator: InitiatorConfig,
     local: Option<&LocalReceiver>,
 ) -> Result<Ended, Failure> {
-    if plan.format == Format::Encrypted {
-        Ok(to_end(&mut open_encrypted(args, remote, plan, initiator)?, local))
-    } else {
-        Ok(to_end(&mut open_insecure(args, remote, plan)?, local))
-    }
+    Ok(match plan.format {
+        Format::Native => to_end(&mut open_native(args, remote, plan, initiator)?, local),
+        Format::Classic => to_end(&mut open_classic(args, remote, plan)?, local),
+    })
 }
 
 fn to_end(transfer: &mut Transfer<impl Sending>, local: Option<&LocalReceiver>) -> Ended {
@@ -168,7 +169,8 @@ impl Receiver {
             Target::Local => {
                 let seed = args.seed.unwrap_or_else(draw_seed);
                 let options = socket::of_receiver(1, args.socket_buffer, args.offload.options());
-                let local = LocalReceiver::start(seed, form.format, config, &args.native, options)?;
+                let local =
+                    LocalReceiver::start(seed, (form.format, args.insecure), config, &args.native, options)?;
                 Ok(Self { addresses: vec![local.address], dialer: None, local: Some(local) })
             }
             Target::Ticket(ticket) => {
@@ -177,19 +179,20 @@ impl Receiver {
             }
             Target::Remote { host, port } => {
                 let mut addresses = lookup(host, *port, status, start)?;
-                if form.format != Format::Encrypted {
-                    // Unencrypted senders take the first one, as the reference does.
+                if form.format == Format::Classic {
+                    // Classic senders take the first one, as the reference does.
                     addresses.truncate(1);
                 }
                 let remote = rdt_trust::Remote::Host { host: host.clone(), port: *port };
                 let dial = || args.trust.dialer(&remote, &surroundings());
-                let dialer = (form.format == Format::Encrypted).then(dial).transpose()?;
+                let has_keys = form.format == Format::Native && !args.insecure;
+                let dialer = has_keys.then(dial).transpose()?;
                 Ok(Self { addresses, dialer, local: None })
             }
         }
     }
 
-    /// Returns the keys for an encrypted connection.
+    /// Returns the keys for a connection. Without encryption, any key of the receiver is good.
     fn initiator(&self) -> InitiatorConfig {
         let local_key = || self.local.as_ref().and_then(|local| local.key);
         self.dialer.as_ref().map_or_else(

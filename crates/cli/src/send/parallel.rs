@@ -75,7 +75,7 @@ pub(crate) fn conclude(
     ended: Vec<Result<Ended, Failure>>,
     receiver: Option<&ReceiverReport>,
 ) -> Result<(), Failure> {
-    let mut sum = Sum { host: host.into(), wire, streams: Vec::new() };
+    let mut sum = Sum { host: host.into(), wire, cipher: Value::Null, streams: Vec::new() };
     let mut failure = None;
     for (ended, number) in ended.into_iter().zip(1..) {
         let why = match ended {
@@ -129,11 +129,16 @@ fn print(
 struct Sum {
     host: String,
     wire: &'static str,
+    /// Name of the cipher in the summaries, or null.
+    cipher: Value,
     streams: Vec<Ended>,
 }
 
 impl Sum {
     fn add(&mut self, ended: Ended) {
+        if self.cipher.is_null() {
+            self.cipher = ended.summary["cipher"].clone();
+        }
         self.streams.push(ended);
     }
 
@@ -214,6 +219,7 @@ impl Sum {
             "close_reason": failure.and_then(Failure::close_reason),
             "host": self.host,
             "wire": self.wire,
+            "cipher": self.cipher,
             "transfers": self.streams.len(),
             "bytes": bytes,
             "elapsed_ns": nanos(elapsed),
@@ -232,8 +238,9 @@ impl Sum {
         });
         // Keys that have no meaning for a wire of the kernel.
         let absent: &[&str] = match self.wire {
-            "tcp" => &["lost", "seed", "receiver"],
+            "tcp" => &["cipher", "lost", "seed", "receiver"],
             "udp" => &[
+                "cipher",
                 "retransmitted",
                 "retransmitted_bytes",
                 "timeouts",

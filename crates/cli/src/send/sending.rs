@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rdt_crypto::{Aead, PublicKey};
 use rdt_transport::{
-    Closed, Endpoint, InitiatorConfig, Observer, Phase, Sender, SenderEvent, SenderStats, TransferError, Wire,
+    Closed, Endpoint, InitiatorConfig, Observer, Phase, Sender, SenderEvent, SenderStats, TransferError,
 };
 
 use crate::source::{Sink, Source, fill};
@@ -34,7 +34,7 @@ pub(crate) trait Sending: Endpoint<Peer = ()> {
 
     fn stats(&self) -> SenderStats;
 
-    /// Returns how the transfer is protected; `None` without encryption, and before the handshake.
+    /// Returns how the transfer is protected; `None` for a classic one, and before the handshake.
     fn protection(&self) -> Option<Protection>;
 }
 
@@ -51,11 +51,37 @@ pub(crate) enum Progress {
     Closed(Closed),
 }
 
-/// Encryption and authentication of a transfer.
+/// Encryption and authentication of a native transfer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Protection {
     pub(crate) aead: Aead,
-    pub(crate) receiver: PublicKey,
+    /// Key of the receiver; `None` without encryption.
+    pub(crate) receiver: Option<PublicKey>,
+}
+
+impl Protection {
+    /// Returns the protection of a connection; `None` before its handshake.
+    pub(crate) fn of(aead: Option<Aead>, receiver: Option<PublicKey>) -> Option<Self> {
+        let (aead, receiver) = (aead?, receiver?);
+        Some(Self { aead, receiver: aead.is_encrypted().then_some(receiver) })
+    }
+
+    /// Returns the words of the last lines.
+    pub(crate) fn remark(&self) -> String {
+        match self.aead {
+            Aead::None => "not encrypted".into(),
+            aead => format!("encrypted by {}", aead_name(aead)),
+        }
+    }
+}
+
+fn aead_name(aead: Aead) -> &'static str {
+    match aead {
+        Aead::Aes128Gcm => "AES-128-GCM",
+        Aead::Aes256Gcm => "AES-256-GCM",
+        Aead::ChaCha20Poly1305 => "ChaCha20-Poly1305",
+        Aead::None => "none",
+    }
 }
 
 impl Sending for Sender {
@@ -64,15 +90,13 @@ impl Sending for Sender {
     }
 
     fn open_again(&mut self, _: Instant, _: Duration, _: Option<InitiatorConfig>) {
-        debug_assert!(false, "one address is tried without encryption");
+        debug_assert!(false, "one address is tried in the classic format");
     }
 
     fn progress(&mut self) -> Option<Progress> {
         Some(match self.poll_event()? {
-            SenderEvent::Connected { rtt } => {
-                // For classic, the RTT of the last SYN is printed, as by the reference sender.
-                Progress::Connected { rtt: (self.config().wire == Wire::Classic).then_some(rtt) }
-            }
+            // The RTT of the last SYN is printed, as by the reference sender.
+            SenderEvent::Connected { rtt } => Progress::Connected { rtt: Some(rtt) },
             SenderEvent::Finished { crc } => Progress::Finished { crc: Some(crc) },
             SenderEvent::Failed { phase, error } => Progress::Failed { phase, error },
         })

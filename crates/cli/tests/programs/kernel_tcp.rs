@@ -293,8 +293,7 @@ fn options_without_meaning_are_refused() {
     }
     for (args, part) in [
         ("local --wire tcp --rtt 20ms", "rdt-emu run"),
-        ("local --reverse --insecure", "of --insecure do not send"),
-        ("local 1 0 0 1 --reverse", "receivers of the classic format"),
+        ("local 1 0 0 1 --reverse", "receivers that store transfers"),
     ] {
         let run = send(args).with_code(64);
         assert!(run.stderr.contains(part), "{args}: {}", run.stderr);

@@ -1,10 +1,11 @@
-//! Keys of encrypted transfers: known hosts, secrets and tickets.
+//! Keys of encrypted transfers: known hosts, secrets and tickets; receivers that want encryption.
 
 use std::fs;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 
 use rdt_crypto::StaticKey;
+use rdt_testing::packets;
 use rdt_trust::{create_secret, load_or_create_identity, os_entropy};
 use serde_json::Value;
 
@@ -39,7 +40,7 @@ fn files_in(folder: &Path) -> Vec<PathBuf> {
 fn refuses_unencrypted(address: SocketAddr) {
     let classic = Program::start(&mut rdt_send(&format!("{address} 9 0 0 1000 --bytes 9 --attempts 1/1/1")));
     let run = send(&format!("{address} --bytes 1000 --insecure --json")).with_code(8);
-    assert!(run.stderr.contains("which is encrypted: leave out --insecure"), "{}", run.stderr);
+    assert!(run.stderr.contains("takes encrypted transfers alone: leave out --insecure"), "{}", run.stderr);
     assert_eq!(run.summary()["bytes"], 0);
     let run = classic.ended().with_code(5);
     assert!(run.stderr.contains("takes classic transfers only with its option --insecure"), "{}", run.stderr);
@@ -66,6 +67,25 @@ fn new_key_is_kept_and_changed_one_refused() {
     assert!(run.stderr.contains("HAS CHANGED"), "{}", run.stderr);
     assert_eq!((&run.summary()["exit_code"], &run.summary()["bytes"]), (&76.into(), &0.into()));
     assert_eq!(fs::read_to_string(&known).unwrap(), line.replace(&key, &other));
+}
+
+#[test]
+fn insecure_transfer_shows_and_checks_no_key() {
+    let receiver = Receiver::start("--no-link --insecure --json");
+    let folder = tempfile::tempdir().unwrap();
+    let run = send_as(folder.path(), &receiver.args("--bytes 1000 --insecure --json")).with_code(0);
+    let summary = run.summary();
+    let keys = ["wire", "cipher", "receiver_key", "checked"].map(|key| summary[key].clone());
+    assert_eq!(keys, ["native".into(), "none".into(), Value::Null, true.into()]);
+    assert!(!folder.path().join("rdt").exists(), "no key was made, and no host is known");
+    let finished: Value = serde_json::from_str(&receiver.program.line("finished")).unwrap();
+    let keys = ["wire", "cipher", "key", "secret"].map(|key| finished[key].clone());
+    assert_eq!(keys, ["native".into(), "none".into(), Value::Null, false.into()]);
+    let receiver = Receiver::start("--no-link --insecure");
+    let run = send(&receiver.args("--bytes 1000 --insecure")).with_code(0);
+    assert!(run.line("Main:\ttransfer finished").ends_with(", not encrypted"));
+    let line = receiver.program.line(" finished: ");
+    assert!(line.contains(" (native, not encrypted) ") && line.contains(", not authenticated"), "{line}");
 }
 
 #[test]
@@ -109,6 +129,22 @@ fn wrong_or_missing_secret_exits_with_77() {
         let start = format!("rdt-send: {} does not ", receiver.address);
         assert!(run.stderr.lines().any(|line| line.starts_with(&start)), "{}", run.stderr);
     }
+}
+
+#[test]
+fn receiver_of_other_version_is_named() {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    let sender = Program::start(&mut rdt_send(&format!("{address} --bytes 1000")));
+    let mut syn = [0; 2048];
+    let (len, from) = socket.recv_from(&mut syn).unwrap();
+    let id = packets::connection_id(&syn[..len]).unwrap();
+    // VERSIONS with version 5.
+    socket.send_to(&packets::native(10, 1 << 5, id, &[]), from).unwrap();
+    let run = sender.ended().with_code(8);
+    let sentence = format!("{address} ({address}) speaks version 5 of the native format, which this program");
+    assert!(run.stderr.contains(&sentence), "{}", run.stderr);
+    assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
 }
 
 #[test]

@@ -15,8 +15,8 @@ use super::data::{array, crc_json, random};
 use super::json::balances;
 use super::process::{Ended, Program, Receiver, rdt_recv, rdt_send, send};
 
-/// Type of the packet.
-const CLOSE: u8 = 9;
+/// Type of REFUSE.
+const REFUSE: u8 = 14;
 
 fn run(command: &mut Command) -> Ended {
     Program::start(command).ended()
@@ -34,7 +34,7 @@ fn all_sources_arrive_in_directory() {
     let directory = tempfile::tempdir().unwrap();
     let (source, kept) = (directory.path().join("source"), directory.path().join("kept"));
     fs::create_dir(&kept).unwrap();
-    let receiver = Receiver::keeping(&kept, "--json");
+    let receiver = Receiver::keeping(&kept, "--json --insecure");
     let data = random(300_007, 11);
     fs::write(&source, &data).unwrap();
     let mut file = rdt_send(&receiver.args("--json --file"));
@@ -50,21 +50,20 @@ fn all_sources_arrive_in_directory() {
         (send(&receiver.args("--bytes 80kb --insecure --json")), array(80_000)),
         (send(&receiver.args("--bytes 9kb --packet-size 128 --json")), array(9000)),
     ];
-    let mut expected = BTreeSet::new();
+    let (mut expected, mut unencrypted) = (BTreeSet::new(), 0);
     for (run, data) in runs {
         let summary = run.with_code(0).summary();
-        let is_insecure = summary["encryption"].is_null();
-        let wire = if is_insecure { "native" } else { "native 2" };
-        assert_eq!((&summary["wire"], &summary["bytes"]), (&wire.into(), &data.len().into()));
-        assert_eq!(summary["crc32"].as_str(), is_insecure.then(|| crc_json(&data)).as_deref());
-        assert_eq!((&summary["crc32_received"], &summary["checked"]), (&summary["crc32"], &true.into()));
+        assert_eq!((&summary["wire"], &summary["bytes"]), (&"native".into(), &data.len().into()));
+        let rest = ["crc32", "crc32_received", "checked"].map(|key| summary[key].clone());
+        assert_eq!(rest, [Value::Null, Value::Null, true.into()]);
+        unencrypted += usize::from(summary["cipher"] == "none");
         expected.insert(data);
     }
     let found: Vec<_> = fs::read_dir(&kept).unwrap().map(|e| fs::read(e.unwrap().path()).unwrap()).collect();
-    assert_eq!(found.len(), 9);
+    assert_eq!((found.len(), unencrypted), (9, 1));
     assert!(found.into_iter().collect::<BTreeSet<_>>() == expected, "the bytes differ");
     let finished: Value = serde_json::from_str(&receiver.program.line("finished")).unwrap();
-    assert_eq!(finished["wire"], "native 2");
+    assert_eq!(finished["wire"], "native");
 }
 
 #[test]
@@ -87,7 +86,7 @@ fn transfer_replaces_file_and_fills_pipe() {
 
 #[test]
 fn both_formats_share_one_port() {
-    let receiver = Receiver::start("--json --rwnd 256kib");
+    let receiver = Receiver::start("--json --rwnd 256kib --insecure");
     let sizes: Vec<_> = (0..24).map(|n| 100_000 + n).collect();
     let start = |bytes: &usize| {
         let how = match bytes % 4 {
@@ -101,14 +100,17 @@ fn both_formats_share_one_port() {
     let senders: Vec<_> = sizes.iter().map(start).collect();
     for (sender, bytes) in senders.into_iter().zip(&sizes) {
         let summary = sender.ended().with_code(0).summary();
-        let wire = ["classic", "native", "native 2", "native 2"][bytes % 4];
+        let wire = ["classic", "native", "native", "native"][bytes % 4];
         assert_eq!((&summary["wire"], &summary["bytes"]), (&wire.into(), &(*bytes).into()));
-        let is_insecure = summary["encryption"].is_null();
-        let crc = is_insecure.then(|| crc_json(&array(*bytes)));
-        assert_eq!((is_insecure, summary["crc32"].as_str()), (bytes % 4 < 2, crc.as_deref()));
+        let cipher = summary["cipher"].as_str();
+        assert_eq!((cipher.is_none(), cipher == Some("none")), (bytes % 4 == 0, bytes % 4 == 1), "{summary}");
+        let crc = cipher.is_none().then(|| crc_json(&array(*bytes)));
+        assert_eq!(summary["crc32"].as_str(), crc.as_deref());
         let finished: Value =
             serde_json::from_str(&receiver.program.line(&format!("\"bytes\":{bytes},"))).unwrap();
-        assert_eq!((&finished["wire"], &finished["crc32"]), (&summary["wire"], &summary["crc32"]));
+        for key in ["wire", "cipher", "crc32"] {
+            assert_eq!(finished[key], summary[key], "{key}");
+        }
         balances(&finished["forward"]);
     }
 }
@@ -163,7 +165,7 @@ fn link_options_apply_to_file_transfer() {
 #[test]
 fn positional_link_is_equal_in_all_formats() {
     for (wire, option) in
-        [("classic", ""), ("native 2", "--wire native"), ("native", "--wire native --insecure")]
+        [("classic", ""), ("native", "--wire native"), ("native", "--wire native --insecure")]
     {
         let args = format!("local 20 0.02 0.1/0.05 10 --seed 3 {option} --bytes 60kb");
         let summary = send(&format!("{args} --json")).with_code(0).summary();
@@ -241,7 +243,7 @@ fn summary_has_same_keys_in_both_formats() {
     );
     assert_eq!(
         ["wire", "congestion", "recovery"].map(|key| native[key].as_str().unwrap()),
-        ["native 2", "bbr", "rack"]
+        ["native", "bbr", "rack"]
     );
 }
 
@@ -275,7 +277,7 @@ fn restarted_receiver_sends_stateless_reset() {
     for (threads, options) in
         [(1, ""), (1, "--insecure"), (4, "--insecure --cc fixed:9 --recovery base-only")]
     {
-        let receiver = Receiver::start(&format!("--no-link --threads {threads}"));
+        let receiver = Receiver::start(&format!("--no-link --insecure --threads {threads}"));
         let mut sender = rdt_send(&receiver.args(&format!("- --interval 5ms --json {options}")));
         let mut sender = Program::start(sender.stdin(Stdio::piped()));
         sender.write(&b"7".repeat(30_000));
@@ -284,7 +286,7 @@ fn restarted_receiver_sends_stateless_reset() {
         receiver.program.signal("KILL");
         receiver.program.ended();
         let restarted =
-            Receiver::from(&mut rdt_recv(&format!("--bind {address} --json --threads {threads}")));
+            Receiver::from(&mut rdt_recv(&format!("--bind {address} --json --insecure --threads {threads}")));
         sender.write(b"more");
         let run = sender.ended().with_code(8);
         let start = format!(
@@ -317,24 +319,23 @@ fn timeout_hints_at_classic_receiver() {
     assert!(run.stderr.trim_end().ends_with("wants --wire classic"), "{}", run.stderr);
     let mut syn = [0; 2048];
     let (len, _) = mute.recv_from(&mut syn).unwrap();
-    assert!(len >= 128 && syn[..2] == [0xd2, 1], "it was a SYN of version 2");
+    assert!(len >= 128 && syn[..2] == [0xd2, 1], "it was a SYN");
 }
 
 #[test]
 fn refusing_receiver_gives_reason() {
     for (reason, sentence) in [
         (CloseReason::Refused, "it takes no further transfer: try again later"),
-        (CloseReason::Storage, "it could not store the data: see what it printed"),
         (CloseReason::Other(77), "for reason 77"),
     ] {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let address = socket.local_addr().unwrap();
-        let sender = Program::start(&mut rdt_send(&format!("{address} --insecure")));
+        let sender = Program::start(&mut rdt_send(&address.to_string()));
         let mut syn = [0; 2048];
         let (len, from) = socket.recv_from(&mut syn).unwrap();
         let id = packets::connection_id(&syn[..len]).unwrap();
-        let answer = packets::native(CLOSE, reason.code(), id, &[]);
+        let answer = packets::clear(REFUSE, reason.code(), id, &[]);
         socket.send_to(&answer, from).unwrap();
         let run = sender.ended().with_code(8);
         assert_eq!(run.lines().last(), Some(&"Main:\tconnect failed with status 8"));

@@ -2,6 +2,8 @@
 
 use std::net::UdpSocket;
 
+use serde_json::Value;
+
 use super::process::{Program, Receiver, number, rdt_recv, rdt_send, send};
 
 #[test]
@@ -10,7 +12,7 @@ fn receiver_sends_over_encrypted_connection() {
     for (options, bytes) in [("--bytes 3mb", Some(3_000_000)), ("--time 300ms --omit 100ms", None)] {
         let run = send(&receiver.args(&format!("--reverse {options} --interval 50ms --json"))).with_code(0);
         let summary = run.summary();
-        assert_eq!((&summary["wire"], &summary["direction"]), (&"native 2".into(), &"receive".into()));
+        assert_eq!((&summary["wire"], &summary["direction"]), (&"native".into(), &"receive".into()));
         assert!(bytes.is_none_or(|bytes| summary["bytes"] == bytes), "{summary}");
         assert!(number(&summary, "goodput_bps") > 0.0 && number(&summary, "srtt_ns") > 0.0, "{summary}");
     }
@@ -29,7 +31,7 @@ fn summary_names_encryption_and_handshake_rtt() {
     let initialized = receiver.interrupted().with_code(0).objects().remove(0);
     assert!(initialized["key"].is_string());
     assert_eq!([&connected["receiver_key"], &summary["receiver_key"]], [&initialized["key"]; 2]);
-    assert!(summary["encryption"].is_string(), "{summary}");
+    assert!(summary["cipher"].is_string(), "{summary}");
     assert_eq!(connected["packet_size_bytes"], 1472);
     // The connection took the round trip of the RETRY, too.
     assert!(number(&summary, "handshake_rtt_ns") < number(connected, "connect_ns"), "{summary}");
@@ -44,6 +46,29 @@ fn embedded_receiver_sends_several_streams() {
     assert!(number(&slow.summary(), "bytes") < 600e3);
     let text = send("local --reverse --bytes 100kb").with_code(0);
     assert!(text.line("Main:\ttransfer finished in ").contains(", encrypted, bbr, "), "{:?}", text.lines());
+}
+
+#[test]
+fn unencrypted_stream_needs_both_ends() {
+    let receiver = Receiver::start("--measure --json --insecure");
+    let run = send(&receiver.args("--reverse --insecure --bytes 100kb --json")).with_code(0);
+    let summary = run.summary();
+    assert_eq!((&summary["cipher"], &summary["receiver_key"]), (&"none".into(), &Value::Null));
+    let run = send(&receiver.args("--reverse --bytes 100kb --json")).with_code(0);
+    assert_ne!(run.summary()["cipher"], "none");
+    let events = receiver.interrupted().with_code(0).objects();
+    let ciphers: Vec<_> = events.iter().filter(|event| event["event"] == "finished").collect();
+    assert_eq!(ciphers[0]["cipher"], "none");
+    assert_eq!(ciphers[1]["cipher"], run.summary()["cipher"]);
+    let receiver = Receiver::start("--measure");
+    let run = send(&receiver.args("--reverse --insecure --bytes 1kb")).with_code(8);
+    assert!(run.stderr.contains("does not allow connections without encryption"), "{}", run.stderr);
+    let text = send("local --reverse --insecure --bytes 100kb").with_code(0);
+    assert!(
+        text.line("Main:\ttransfer finished in ").contains(", not encrypted, bbr, "),
+        "{:?}",
+        text.lines()
+    );
 }
 
 #[test]

@@ -4,10 +4,10 @@ use serde_json::Value;
 
 use super::printf::values;
 use super::process::send;
-use super::status_lines::{CONNECTED, FIN_ACK, FINISHED, LAST, PARAMETERS, STATUS, number, read};
+use super::status_lines::{CONNECTED, LAST, PARAMETERS, STATUS, number, read};
 
 /// Payload of a full packet of 1472 bytes, bytes.
-const PAYLOAD: f64 = 1444.0;
+const PAYLOAD: f64 = 1432.0;
 
 #[test]
 fn native_status_lines_have_classic_columns() {
@@ -28,8 +28,8 @@ fn native_status_lines_have_classic_columns() {
         base = number(&una);
     }
     let packets = (65_536.0 / PAYLOAD).ceil();
-    assert_eq!(read(FIN_ACK, end[0])[1..], [packets.to_string(), "FC19A074".into()]);
-    assert_eq!(read(FINISHED, end[1])[2], "FC19A074");
+    assert!(end[0].ends_with(&format!("<-- FIN-ACK {packets}")), "{}", end[0]);
+    assert!(end[1].ends_with(" Kbps, not encrypted"), "{}", end[1]);
     let [rtt, ideal] = read(LAST, end[2]).try_into().unwrap();
     let bits = 4.0 * PAYLOAD * 8.0 / 1e3;
     let tolerance = bits * 0.0006 / (number(&rtt) * number(&rtt)) + 0.01;

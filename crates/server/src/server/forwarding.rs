@@ -6,35 +6,32 @@ use std::hash::Hash;
 use std::time::Instant;
 
 use rdt_emulator::Direction;
-use rdt_transport::wire::native::CloseReason;
-use rdt_transport::wire::{FromSender, sealed};
+use rdt_transport::wire::FromSender;
+use rdt_transport::wire::native::{self, CloseReason};
 use rdt_transport::{Admission, Ecn, Endpoint, one_by_one};
 
 use super::{SenderId, Server};
-use crate::encrypted::Encrypted;
 use crate::links::Datagram;
+use crate::native::Native;
+use crate::path::LinkWanted;
 
 impl<P: Copy + Ord + Debug + Hash> Server<P> {
-    /// Pushes a datagram of an unencrypted sender into its forward link. The SYN of a new one
+    /// Pushes a datagram of a classic sender into its forward link. The SYN of a new one
     /// creates its path.
     pub(super) fn enter(&mut self, now: Instant, peer: P, ecn: Ecn, bytes: &[u8], seed: u64) {
         let sender = SenderId::Address(peer);
-        let Some(packet) = self.listener.inspect(now, peer, bytes) else {
-            // The listener may have answered with a stateless reply.
-            return self.route_replies(now);
-        };
+        let Some(packet) = self.listener.inspect(peer, bytes) else { return };
         if let FromSender::Syn(open) = packet {
-            let admission = self.listener.admit(now, peer, &open);
+            let admission = self.listener.admit(now, peer);
             // Removes the path of a half-open peer at this address before the new one is added.
             self.absorb_events();
             match admission {
                 Admission::New => {
                     let is_half_open = self.listener.is_half_open(peer);
-                    self.links.admit(now, sender, open.link, seed, is_half_open);
+                    self.links.admit(now, sender, Some(LinkWanted::Classic(open.link)), seed, is_half_open);
                 }
                 Admission::Known => {}
-                // An address that is not connected has no path, so the reply bypasses the links.
-                Admission::Refused | Admission::Unproven => return self.route_replies(now),
+                Admission::Refused => return,
             }
         }
         if !self.links.contains(sender) {
@@ -46,9 +43,9 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         self.links.push(now, sender, &Datagram { peer, ecn, bytes }, Direction::Forward);
     }
 
-    /// Handles datagrams of version 2: pushes those of a connection with a path into its forward
+    /// Handles native datagrams: pushes those of a connection with a path into its forward
     /// link, and delivers the others.
-    pub(super) fn enter_encrypted(
+    pub(super) fn enter_native(
         &mut self,
         now: Instant,
         peer: P,
@@ -57,8 +54,8 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         stride: usize,
     ) -> usize {
         let is_emulating = self.is_emulating();
-        let Some(encrypted) = &mut self.encrypted else { return 0 };
-        let (set, links) = (&mut encrypted.set, &mut self.links);
+        let Some(native) = &mut self.native else { return 0 };
+        let (set, links) = (&mut native.set, &mut self.links);
         if is_emulating && bytes.len() > stride {
             // A packet of a handshake may add a path, which the next datagrams then enter.
             let is_direct =
@@ -78,15 +75,9 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         datagrams
     }
 
-    /// True for a datagram of version 2, if the server takes that version.
-    pub(super) fn is_encrypted(&self, datagram: &[u8]) -> bool {
-        self.encrypted.is_some() && datagram.first() == Some(&sealed::FIRST_BYTE)
-    }
-
-    /// True if datagrams of `peer`, which is not encrypted, need not enter a link.
-    pub(super) fn is_direct(&self, peer: P) -> bool {
-        let sender = SenderId::Address(peer);
-        !self.is_emulating() || self.listener.wire(peer).is_some() && !self.links.contains(sender)
+    /// True for a native datagram of any version, if the server takes native connections.
+    pub(super) fn is_native(&self, datagram: &[u8]) -> bool {
+        self.native.is_some() && native::recognize(datagram)
     }
 
     /// Handles all deliveries due by `now` in order, each with its due time as the current time.
@@ -107,9 +98,9 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
     /// True if no packet has arrived from the sender for so long that its links must not keep it:
     /// a slow link may hold packets for years.
     fn is_silent(&self, now: Instant, sender: SenderId<P>) -> bool {
-        let listener = &self.config.listener;
-        let path = self.links.paths.get(&sender).filter(|_| !listener.receiver.faithful);
-        path.is_some_and(|path| now.saturating_duration_since(path.last_arrival) > listener.native_idle)
+        let is_faithful = self.config.listener.receiver.faithful;
+        let path = self.links.paths.get(&sender).filter(|_| !is_faithful);
+        path.is_some_and(|path| now.saturating_duration_since(path.last_arrival) > self.config.native_idle)
     }
 
     fn end_silent(&mut self, now: Instant, sender: SenderId<P>) {
@@ -126,10 +117,10 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
     fn leave_forward(&mut self, due: Instant, sender: SenderId<P>) {
         while let Some(Datagram { peer, ecn, mut bytes }) = self.links.pop(due, sender, Direction::Forward) {
             self.share_limits();
-            match (sender, &mut self.encrypted) {
+            match (sender, &mut self.native) {
                 (SenderId::Address(peer), _) => self.listener.deliver_datagram(due, peer, ecn, &bytes),
-                (SenderId::Connection(_), Some(encrypted)) => {
-                    encrypted.set.handle_datagram(due, peer, ecn, &mut bytes);
+                (SenderId::Connection(_), Some(native)) => {
+                    native.set.handle_datagram(due, peer, ecn, &mut bytes);
                     self.absorb_connections(due);
                 }
                 (SenderId::Connection(_), None) => {}
@@ -156,14 +147,14 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
             return;
         }
         while self.listener.may_reply()
-            && let Some((peer, bytes)) = self.listener.poll_reply(now)
+            && let Some((peer, bytes)) = self.listener.poll_reply()
         {
             // Sent as Not-ECT, because replies are not congestion-controlled.
-            let reply = Datagram { peer, ecn: Ecn::NotEct, bytes };
+            let reply = Datagram { peer, ecn: Ecn::NotEct, bytes: &bytes[..] };
             self.outgoing.route(now, Some(SenderId::Address(peer)), &reply, &mut self.links);
         }
-        let Some(encrypted) = &mut self.encrypted else { return };
-        let Encrypted { set, batch, .. } = &mut **encrypted;
+        let Some(native) = &mut self.native else { return };
+        let Native { set, batch, .. } = &mut **native;
         loop {
             batch.clear();
             let Some((peer, id)) = set.poll_connection(now, batch) else { break };
@@ -177,8 +168,8 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
 
     /// Removes the paths of finished connections that repeat no more answers.
     pub(super) fn remove_ended_paths(&mut self) {
-        let Some(encrypted) = &mut self.encrypted else { return };
-        let Encrypted { set, ended, removed_before, .. } = &mut **encrypted;
+        let Some(native) = &mut self.native else { return };
+        let Native { set, ended, removed_before, .. } = &mut **native;
         if std::mem::replace(removed_before, set.removed()) == set.removed() {
             return;
         }

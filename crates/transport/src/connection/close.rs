@@ -4,7 +4,7 @@ use super::keys::SealingKeys;
 use super::streams::seal_slot;
 use crate::TransmitBuf;
 use crate::wire::native::CloseReason;
-use crate::wire::sealed::{self, Close};
+use crate::wire::native::{self, Close};
 
 /// Largest number of CLOSEs that are sent after the first one, in answer to packets of the peer.
 pub(super) const CLOSE_REPEATS: u32 = 3;
@@ -50,8 +50,8 @@ impl CloseSent {
             return false;
         }
         let Self { reason, code, ref text, .. } = *self;
-        let is_sent = seal_slot(sealing, sealed::close_len(text), out, |header, packet| {
-            sealed::encode_close(header, &Close { reason, code, text }, packet);
+        let is_sent = seal_slot(sealing, native::close_len(text), out, |header, packet| {
+            native::encode_close(header, &Close { reason, code, text }, packet);
         });
         if is_sent {
             self.is_due = false;

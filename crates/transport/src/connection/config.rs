@@ -6,13 +6,7 @@ use std::time::Duration;
 
 use rdt_crypto::{Aead, PublicKey, ResumptionCookie, SharedSecret, StaticKey};
 
-use crate::wire::sealed::{DATA_HEADER, TAG};
-use crate::{ReceiverConfig, SenderConfig, WindowConfig};
-
-/// Payload of a full packet of 1472 bytes: without 24 bytes of header and 16 of tag.
-const FULL_PAYLOAD: u64 = 1432;
-/// Largest receive window of a stream, bytes. The memory limit of the set may be less.
-const MAX_WINDOW: u64 = 4 << 30;
+use crate::{ReceiverConfig, SenderConfig, Wire};
 
 /// When the incoming stream is confirmed, so that the peer learns that all of it was delivered.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -29,7 +23,7 @@ pub enum Confirm {
 #[derive(Debug, Clone)]
 pub struct ConnectionConfig {
     /// The outgoing stream: congestion control, window, pacing, size of datagrams, time limits. Its
-    /// `wire` and `skip_seed` are ignored: each connection has its own.
+    /// `wire`, `seed` and `skip_seed` are ignored: each connection has its own.
     pub sender: SenderConfig,
     /// The incoming stream: window and frequency of ACKs.
     pub receiver: ReceiverConfig,
@@ -57,7 +51,7 @@ pub struct ConnectionConfig {
 impl ConnectionConfig {
     /// Returns the payload of a full packet of the outgoing stream, bytes.
     pub fn payload_size(&self) -> usize {
-        self.sender.packet_size.saturating_sub(DATA_HEADER + TAG)
+        SenderConfig { wire: Wire::Native, ..self.sender.clone() }.payload_size()
     }
 }
 
@@ -68,12 +62,7 @@ impl Default for ConnectionConfig {
     fn default() -> Self {
         Self {
             sender: SenderConfig { no_progress: Duration::MAX, ..SenderConfig::native(0) },
-            receiver: ReceiverConfig {
-                checksum: false,
-                keep_payload: true,
-                stream_window: WindowConfig::new(MAX_WINDOW, FULL_PAYLOAD),
-                ..ReceiverConfig::reference()
-            },
+            receiver: ReceiverConfig { checksum: false, keep_payload: true, ..ReceiverConfig::reference() },
             idle_timeout: Duration::from_secs(30),
             confirm: Confirm::OnRead,
             one_way: false,

@@ -92,8 +92,8 @@ pub enum Closed {
     /// The responder refused the connection.
     #[error("the connection was refused: {0}")]
     Refused(RefuseReason),
-    /// The responder speaks these versions only.
-    #[error("the peer speaks {0} of the protocol, and the connection needs version 2")]
+    /// The responder speaks these versions of the format only. This program speaks none of them.
+    #[error("the peer speaks {0} of the protocol, and this program does not: update the older of them")]
     Version(Versions),
     /// The responder's key is not trusted.
     #[error("the key of the peer is not trusted")]
@@ -135,8 +135,8 @@ pub enum RefuseReason {
     /// 12: the responder has another static key than the initiator knows, or a host on the path
     /// changed the SYN.
     WrongKey,
-    /// 13: the initiator offers no encryption, and the responder wants it
-    /// ([`ConnectionConfig::dangerously_unencrypted`](super::ConnectionConfig::dangerously_unencrypted)).
+    /// 13: the initiator offers no encryption, and the configuration of the responder has no
+    /// `dangerously_unencrypted`.
     Unencrypted,
     /// Any other number.
     Other(u16),

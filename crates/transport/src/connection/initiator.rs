@@ -9,16 +9,13 @@ use super::config::{ConnectionConfig, InitiatorConfig};
 use super::events::{Closed, RefuseReason};
 use super::proof::KeyProof;
 use super::streams::Established;
+use super::syns::Syns;
 use crate::receiver::Offer;
-use crate::sender::Syns;
-use crate::wire::native::{self, Versions};
-use crate::wire::sealed::{
-    Clear, Hello, Params, Proof, Reply, SHORT_SYN, Syn, VERSION, Welcome, encode_syn, prologue, syn_len,
+use crate::wire::native::{
+    Clear, Hello, Params, Proof, Reply, SHORT_SYN, Syn, Versions, Welcome, encode_syn, prologue, syn_len,
 };
 use crate::{ConfigError, Trace, TransmitBuf};
 
-/// Least size of datagrams that every side takes, bytes (docs/PROTOCOL.md, N9).
-const SMALLEST_DATAGRAM: u16 = 548;
 /// REFUSEs because of the responder's key that are ignored.
 const WRONG_KEY_LIMIT: u32 = 2;
 /// SYNs in a row to which ICMP "port unreachable" is the answer before the responder is given up.
@@ -211,16 +208,12 @@ impl Opening {
             Clear::Refuse(code) if self.attempts > 0 => {
                 Progress::Failed(Closed::Refused(RefuseReason::from_code(*code)))
             }
+            // Not authentic, either. A list with the version of the SYN contradicts itself.
+            Clear::Versions(versions) if self.attempts > 0 && !versions.contains_ours() => {
+                Progress::Failed(Closed::Version(*versions))
+            }
             _ => Progress::Pending,
         }
-    }
-
-    /// Handles the versions of a responder that does not speak version 2.
-    pub(super) fn on_versions(&self, versions: Versions) -> Progress {
-        if self.attempts == 0 || versions.contains(VERSION) {
-            return Progress::Pending;
-        }
-        Progress::Failed(Closed::Version(versions))
     }
 
     /// Takes the cookie of a RETRY. The first one is used at once. A later one replaces a cookie
@@ -319,7 +312,7 @@ fn clear_syn(pattern: Pattern, keys: &InitiatorConfig, config: &ConnectionConfig
         attempt: 1,
         pattern: pattern.number(keys.secret.is_some()),
         aeads: offered_aeads(config),
-        versions: Versions::ONLY_SEALED,
+        versions: Versions::OURS,
         secret_id: keys.secret.as_ref().map_or(0, |secret| secret.id().to_wire()),
         noise: &[],
     }
@@ -356,13 +349,14 @@ pub(crate) fn choose_aead(offered: u8, initiator: u8, responder: &ConnectionConf
 /// Returns the transport parameters of a side.
 pub(crate) fn params_of(config: &ConnectionConfig, offer: &Offer) -> Params {
     let wanted = config.sender.wanted_params();
-    let max_datagram = offer.params.max_datagram.max(SMALLEST_DATAGRAM);
     Params {
-        basic: native::Params { link: wanted.link, overflow: wanted.overflow, max_datagram, ..offer.params },
-        wanted_ack_delay_us: wanted.ack_delay_max_us,
-        wanted_ack_every: wanted.ack_every,
+        link: wanted.link,
+        overflow: wanted.overflow,
+        wanted_ack_delay_us: wanted.wanted_ack_delay_us,
+        wanted_ack_every: wanted.wanted_ack_every,
         is_one_way: config.one_way,
         aead: config.aead.filter(|aead| aead.is_encrypted()).map_or(0, |aead| aead as u8),
+        ..offer.params
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rdt_crypto::{Aead, PacketKey, Received, ReplayWindow, Space, TrafficSecret};
 
-use crate::wire::sealed::{ControlHeader, Header, PHASES, Probe, SealedCodec};
+use crate::wire::native::{ControlHeader, Header, NativeCodec, PHASES, Probe};
 use crate::wire::unwrap_near;
 
 /// Largest number of packets that one key seals before it is replaced.
@@ -77,8 +77,8 @@ impl SealingKeys {
     }
 
     /// Returns the codec of the stream's packets.
-    pub(super) fn codec(&self) -> SealedCodec {
-        SealedCodec::new(self.remote_id, Arc::clone(&self.key))
+    pub(super) fn codec(&self) -> NativeCodec {
+        NativeCodec::new(self.remote_id, Arc::clone(&self.key))
     }
 
     /// Returns the connection ID of the peer.

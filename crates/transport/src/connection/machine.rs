@@ -8,9 +8,7 @@ use super::initiator::{Opened, Progress};
 use super::streams::{Message, Streams};
 use super::{Connection, Stage};
 use crate::receiver::BufferShare;
-use crate::wire::FromReceiver;
-use crate::wire::native::{self, CloseReason};
-use crate::wire::sealed::{Clear, FIN_ACK_LEN};
+use crate::wire::native::{Clear, CloseReason, FIN_ACK_LEN};
 use crate::{Ecn, Phase, Trace, TransmitBuf};
 
 /// Result of the arrival of sealed packets, for the set of connections.
@@ -73,14 +71,10 @@ impl Connection {
                 }
             }
             Stage::Opening(opening) => {
-                let progress = match Clear::decode(datagram) {
-                    Ok(packet) => opening.handle(now, &packet),
-                    Err(_) => match native::decode_from_receiver(datagram, 0) {
-                        Ok(FromReceiver::Versions(versions)) => opening.on_versions(versions),
-                        _ => Progress::Pending,
-                    },
-                };
-                self.on_progress(now, progress);
+                if let Ok(packet) = Clear::decode(datagram) {
+                    let progress = opening.handle(now, &packet);
+                    self.on_progress(now, progress);
+                }
             }
             Stage::Ended => {}
         }

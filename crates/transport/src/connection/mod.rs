@@ -1,4 +1,4 @@
-//! Encrypted connection with a stream in each direction (version 2 of the native format).
+//! Encrypted connection with a stream in each direction (native).
 //!
 //! [`Connection`] owns a [`Sender`](crate::Sender) and a `Receiver`, the keys that protect their
 //! packets, and the handshake. It knows no addresses: the set of connections behind a socket does.
@@ -7,6 +7,7 @@
 //! | file | owns |
 //! |---|---|
 //! | `initiator.rs` | the handshake of the side that opens |
+//! | `syns.rs` | its SYNs, by attempt |
 //! | `proof.rs` | its last step: proof of the local keys |
 //! | `machine.rs` | calls of the set of connections: packets, timers, steps to the end |
 //! | `streams.rs` | the open phase: both streams, ACKs, path probes, idle timeout, graceful end |
@@ -26,6 +27,7 @@ mod machine;
 mod proof;
 mod released;
 mod streams;
+mod syns;
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

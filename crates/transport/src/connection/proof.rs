@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::keys::SealingKeys;
 use super::streams::seal_slot;
 use crate::TransmitBuf;
-use crate::wire::sealed::{self, Probe};
+use crate::wire::native::{self, Probe};
 
 /// Upper limit of the time between two repetitions.
 const MAX_INTERVAL: Duration = Duration::from_secs(1);
@@ -67,9 +67,9 @@ impl KeyProof {
         out: &mut TransmitBuf,
     ) -> bool {
         if std::mem::take(&mut self.auth_due)
-            && let Some(slot) = out.slot(sealed::auth_len(&self.auth))
+            && let Some(slot) = out.slot(native::auth_len(&self.auth))
         {
-            sealed::encode_auth(self.remote_id, &self.auth, slot);
+            native::encode_auth(self.remote_id, &self.auth, slot);
             return true;
         }
         if !std::mem::take(&mut self.probe_due) {
@@ -78,8 +78,8 @@ impl KeyProof {
         self.at = Some(now + self.interval);
         self.interval = (2 * self.interval).min(MAX_INTERVAL.max(self.interval));
         let probe = Probe { is_response: false, random: self.random };
-        seal_slot(sealing, sealed::PATH_LEN, out, |header, packet| {
-            sealed::encode_path(header, &probe, packet);
+        seal_slot(sealing, native::PATH_LEN, out, |header, packet| {
+            native::encode_path(header, &probe, packet);
         })
     }
 }

@@ -15,8 +15,8 @@ use super::keys::{OpeningKeys, SealingKeys};
 use super::proof::KeyProof;
 use super::released::Released;
 use crate::receiver::Receiver;
+use crate::wire::native::{self, Probe};
 use crate::wire::native::{CloseReason, LinkRequest};
-use crate::wire::sealed::{self, Probe};
 use crate::{Endpoint, Observer, ReceiverEvent, Sender, SenderEvent, TransferError, TransmitBuf};
 
 pub(super) use receive::Message;
@@ -218,8 +218,8 @@ impl Streams {
             return seal_probe(&mut self.sealing, probe, out);
         }
         if let Some(length) = self.receiver.take_fin_ack() {
-            return seal_slot(&mut self.sealing, sealed::FIN_ACK_LEN, out, |header, packet| {
-                sealed::encode_fin_ack(header, length, packet);
+            return seal_slot(&mut self.sealing, native::FIN_ACK_LEN, out, |header, packet| {
+                native::encode_fin_ack(header, length, packet);
             });
         }
         if let Some(ack) = self.ack.take() {
@@ -232,7 +232,7 @@ impl Streams {
         self.ack = self.sender.take_carried_ack();
         match self.ack.take() {
             // A shorter packet may end the batch; else it has a batch of its own.
-            Some(ack) if !has_data || out.has_room(sealed::ack_len(ack.len())) => self.transmit_ack(ack, out),
+            Some(ack) if !has_data || out.has_room(native::ack_len(ack.len())) => self.transmit_ack(ack, out),
             ack => {
                 self.ack = ack;
                 has_data
@@ -245,8 +245,8 @@ impl Streams {
         let (ack, blocks) = self.receiver.take_ack(now)?;
         let mut body = std::mem::take(&mut self.ack_memory);
         body.clear();
-        body.resize(sealed::ack_body_len(blocks.len()), 0);
-        let len = sealed::encode_ack_body(&ack, blocks, &mut body);
+        body.resize(native::ack_body_len(blocks.len()), 0);
+        let len = native::encode_ack_body(&ack, blocks, &mut body);
         let window = ack.window;
         body.truncate(len);
         self.opening.cover(window / SMALL_PAYLOAD);
@@ -254,8 +254,8 @@ impl Streams {
     }
 
     fn transmit_ack(&mut self, body: Vec<u8>, out: &mut TransmitBuf) -> bool {
-        let has_sent = seal_slot(&mut self.sealing, sealed::ack_len(body.len()), out, |header, packet| {
-            sealed::encode_ack(header, &body, packet);
+        let has_sent = seal_slot(&mut self.sealing, native::ack_len(body.len()), out, |header, packet| {
+            native::encode_ack(header, &body, packet);
         });
         self.ack_memory = body;
         has_sent
@@ -344,10 +344,10 @@ impl Streams {
 
     /// Returns a sealed FIN-ACK, if this side has confirmed the peer's stream and the connection is
     /// complete, and the time until which the connection repeats it.
-    pub(super) fn last_fin_ack(&mut self) -> Option<([u8; sealed::FIN_ACK_LEN], Instant)> {
+    pub(super) fn last_fin_ack(&mut self) -> Option<([u8; native::FIN_ACK_LEN], Instant)> {
         let until = self.linger_until.filter(|_| self.close.is_none() && self.receiver.is_finished())?;
-        let (mut packet, length) = ([0; sealed::FIN_ACK_LEN], self.receiver.rcv_nxt());
-        self.sealing.seal(&mut packet, |header, packet| sealed::encode_fin_ack(header, length, packet));
+        let (mut packet, length) = ([0; native::FIN_ACK_LEN], self.receiver.rcv_nxt());
+        self.sealing.seal(&mut packet, |header, packet| native::encode_fin_ack(header, length, packet));
         Some((packet, until))
     }
 
@@ -381,7 +381,7 @@ impl Streams {
 }
 
 fn seal_probe(sealing: &mut SealingKeys, probe: Probe, out: &mut TransmitBuf) -> bool {
-    seal_slot(sealing, sealed::PATH_LEN, out, |header, packet| sealed::encode_path(header, &probe, packet))
+    seal_slot(sealing, native::PATH_LEN, out, |header, packet| native::encode_path(header, &probe, packet))
 }
 
 /// Appends a packet of the control space to `out`, if there is room.
@@ -389,7 +389,7 @@ pub(super) fn seal_slot(
     sealing: &mut SealingKeys,
     len: usize,
     out: &mut TransmitBuf,
-    encode: impl FnOnce(&sealed::ControlHeader, &mut [u8]),
+    encode: impl FnOnce(&native::ControlHeader, &mut [u8]),
 ) -> bool {
     let Some(slot) = out.slot(len) else { return false };
     sealing.seal(slot, encode);

@@ -11,8 +11,7 @@ use rdt_crypto::{Aead, Entropy, Initiator, Keys, Pattern, ResetKey, Responder, S
 use rdt_testing::{epoch, ms};
 
 use super::*;
-use crate::wire::native;
-use crate::wire::sealed::{self, peek};
+use crate::wire::native::{self, peek};
 use crate::{Ecn, TransmitBuf, WindowConfig};
 
 /// One-way delay of the wire.
@@ -63,9 +62,9 @@ impl Pair {
     /// Returns an ACK that `side` would not send, sealed with its keys.
     fn forged_ack(&mut self, side: usize, largest_received: u64, ack: u64) -> Vec<u8> {
         let body = ack_body(largest_received, ack);
-        let mut packet = vec![0; sealed::ack_len(body.len())];
+        let mut packet = vec![0; native::ack_len(body.len())];
         let sealing = &mut self.ends[side].streams_mut().unwrap().sealing;
-        sealing.seal(&mut packet, |header, packet| sealed::encode_ack(header, &body, packet));
+        sealing.seal(&mut packet, |header, packet| native::encode_ack(header, &body, packet));
         packet
     }
 
@@ -218,8 +217,8 @@ fn ack_body(largest_received: u64, ack: u64) -> Vec<u8> {
         ect: 0,
         overflow: None,
     };
-    let mut body = vec![0; sealed::ack_body_len(0)];
-    let len = sealed::encode_ack_body(&ack, &[], &mut body);
+    let mut body = vec![0; native::ack_body_len(0)];
+    let len = native::encode_ack_body(&ack, &[], &mut body);
     body.truncate(len);
     body
 }

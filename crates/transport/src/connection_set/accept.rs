@@ -14,10 +14,9 @@ use super::{Admittee, ConnectionSet, ResponderConfig};
 use crate::connection::{Established, RefuseReason, choose_aead, params_of};
 use crate::cookie::Cookie;
 use crate::receiver::{BufferShare, Offer};
-use crate::wire::native::Versions;
-use crate::wire::sealed::{
-    Hello, Proof, REFUSE_LEN, RETRY_LEN, Reply, SHORT_SYN, Syn, Welcome, encode_refuse, encode_retry,
-    encode_syn_ack, prologue, syn_ack_len,
+use crate::wire::native::{
+    Hello, Proof, REFUSE_LEN, RETRY_LEN, Reply, SHORT_SYN, Syn, Versions, Welcome, encode_refuse,
+    encode_retry, encode_syn_ack, prologue, syn_ack_len,
 };
 
 /// SYN of an initiator with a valid cookie.
@@ -150,13 +149,15 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         let preferred = hello.as_ref().map_or(0, |hello| hello.params.aead);
         let aead = choose_aead(syn.syn.aeads, preferred, &responder.config).ok_or(RefuseReason::Unencrypted);
         let admitted = aead.and_then(|aead| match &hello {
-            Some(_) => (responder.admit)(Admittee { peer: noise.peer(), secret }).map(|()| aead),
+            Some(_) => (responder.admit)(Admittee { peer: noise.peer(), secret, aead }).map(|()| aead),
             None => Ok(aead),
         });
         let aead = match admitted {
             Ok(aead) => aead,
             Err(reason) => {
-                self.stats.refused += 1;
+                let is_unencrypted = reason == RefuseReason::Unencrypted;
+                self.stats.unencrypted += u64::from(is_unencrypted);
+                self.stats.refused += u64::from(!is_unencrypted);
                 let code = u8::try_from(reason.code()).unwrap_or(u8::MAX).max(1);
                 let second = noise.write_second(&Reply::Refused(code).encode()).ok()?;
                 return Some(Answered { second, stage: Stage::default() });
@@ -200,7 +201,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         let offer = Offer::new(now, config.receiver, config.idle_timeout, share);
         Welcome {
             aead: aead as u8,
-            versions: Versions::ONLY_SEALED,
+            versions: Versions::OURS,
             connection_id: own.id,
             reset_token: own.reset_token,
             window: offer.window,

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::ConnectionSet;
 use crate::TransmitBuf;
 use crate::connection::{Arrival, Connection};
-use crate::wire::sealed::PATH_LEN;
+use crate::wire::native::PATH_LEN;
 
 /// Time until the second attempt; doubles with every further one.
 const PROBE_INTERVAL: Duration = Duration::from_millis(333);

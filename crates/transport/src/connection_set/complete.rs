@@ -14,8 +14,7 @@ use crate::connection::{
     Connection, ConnectionEnv, ConnectionEvent, Established, MIN_PROOF_INTERVAL, RefuseReason,
 };
 use crate::receiver::BufferShare;
-use crate::wire::native::CloseReason;
-use crate::wire::sealed::{Close, ControlHeader, Hello, close_len, encode_close, peek};
+use crate::wire::native::{Close, CloseReason, ControlHeader, Hello, close_len, encode_close, peek};
 
 /// Initiator that has proved its keys.
 struct Proven<P> {
@@ -73,7 +72,8 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             rtt,
             offered_at,
         };
-        let admitted = self.responder.as_ref().map(|responder| (responder.admit)(Admittee { peer, secret }));
+        let admitted =
+            self.responder.as_ref().map(|responder| (responder.admit)(Admittee { peer, secret, aead }));
         let proven = Proven { half_open, established, peer, secret, share };
         match admitted {
             Some(Err(reason)) => self.refuse(now, proven, reason),

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use rdt_crypto::{Psk, PublicKey, SecretId, SharedSecret, StaticKey};
+use rdt_crypto::{Aead, Psk, PublicKey, SecretId, SharedSecret, StaticKey};
 
 use crate::SocketBuffer;
 use crate::connection::{ConnectionConfig, RefuseReason};
@@ -101,6 +101,9 @@ pub struct Admittee {
     /// Shared secret that it names. The connection completes only if the initiator knows the
     /// secret.
     pub secret: Option<SecretId>,
+    /// Cipher of the connection. [`Aead::None`] only if
+    /// [`ConnectionConfig::dangerously_unencrypted`] allows it.
+    pub aead: Aead,
 }
 
 /// Shared secrets of a responder. Called while the set of connections is locked: must not wait, and

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use crate::wire::sealed::FIN_ACK_LEN;
+use crate::wire::native::FIN_ACK_LEN;
 
 /// Time for which a FIN-ACK is kept after its connection has stopped to repeat it: the idle timeout
 /// by default, after which a peer has given up.

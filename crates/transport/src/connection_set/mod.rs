@@ -1,7 +1,6 @@
-//! All connections of version 2 behind one socket, in both directions: finds the connection of a
-//! datagram, accepts those of peers, limits their number and memory, resets unknown ones, and
-//! follows peers to new addresses. The only module of version 2 that sees addresses, as an opaque
-//! key `P`.
+//! All connections behind one socket, in both directions: finds the connection of a datagram,
+//! accepts those of peers, limits their number and memory, resets unknown ones, and follows peers to
+//! new addresses, which it sees as an opaque key `P`.
 //!
 //! | noun | file | owns |
 //! |---|---|---|
@@ -26,6 +25,7 @@ mod fin_acks;
 mod half_open;
 mod memory;
 mod receive;
+mod recent_syns;
 mod stats;
 #[cfg(test)]
 mod tests;
@@ -45,21 +45,20 @@ use connection_slots::{ConnectionSlot, ConnectionSlots};
 use entry::Entry;
 use fin_acks::FinAcks;
 use half_open::{HalfOpenTable, OwnId};
+use recent_syns::RecentSyns;
 pub use stats::ConnectionSetStats;
 use timers::Timers;
 
 use crate::connection::{
     Connection, ConnectionConfig, ConnectionEnv, ConnectionEvent, InitiatorConfig, Memory,
 };
-use crate::cookie::CookieKey;
+use crate::cookie::{Address, CookieKey};
 use crate::listener::SourceCounts;
-use crate::listener::admission::Address;
 use crate::listener::budget::{Budget, SocketLoad};
 use crate::listener::peers::Peers;
-use crate::listener::recent_ends::RecentEnds;
 use crate::send_buffer::FramePool;
 use crate::stateless_limit::RateLimiter;
-use crate::wire::sealed::peek;
+use crate::wire::native::peek;
 use crate::{ConfigError, Ecn, Endpoint, TransmitBuf};
 
 /// Capacity of a queue below which its memory is kept.
@@ -87,7 +86,7 @@ pub struct ConnectionSet<P> {
     resumptions: Option<ResumptionJar>,
     half_open: HalfOpenTable<P>,
     /// Digests of SYNs that opened a connection while their cookies were valid.
-    opened: RecentEnds,
+    opened: RecentSyns,
     cookies: CookieKey,
     /// Time of the first SYN, from which the times of cookies count.
     cookie_epoch: Option<Instant>,
@@ -146,7 +145,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             responder: None,
             resumptions: None,
             half_open: HalfOpenTable::new(config.max_half_open),
-            opened: RecentEnds::default(),
+            opened: RecentSyns::default(),
             cookies: CookieKey::new(entropy.array()),
             cookie_epoch: None,
             reset_key: ResetKey::generate(&mut entropy),

@@ -13,8 +13,10 @@ use std::time::Instant;
 use rdt_crypto::Space;
 
 use super::ConnectionSet;
-use crate::wire::sealed::{self, Clear, DATA_HEADER, FIN_LEN, RESET_LEN, TAG, encode_reset};
-use crate::wire::{FromReceiver, native};
+use crate::wire::native::{
+    Clear, DATA_HEADER, FIN_LEN, RESET_LEN, TAG, VERSIONS_LEN, Versions, connection_id, encode_reset,
+    encode_versions, other_version, peek,
+};
 use crate::{Ecn, PacketKind};
 
 /// Largest number of connections whose peers chose the same ID and that are searched for the token.
@@ -31,7 +33,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         bytes: &mut [u8],
         stride: usize,
     ) -> usize {
-        let Some(first) = sealed::peek(&bytes[..stride.min(bytes.len())]) else { return 0 };
+        let Some(first) = peek(&bytes[..stride.min(bytes.len())]) else { return 0 };
         let (id, is_data) = (first.connection_id, first.kind == PacketKind::Data);
         let Some(held) = self.connections.get_mut(&id).map(|entry| entry.memory) else { return 0 };
         let (allowance, overflow) = (self.allowance(held), self.overflow());
@@ -67,19 +69,8 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
 
     /// Handles a datagram that is not a sealed packet of a connection.
     pub(super) fn handle_other(&mut self, now: Instant, from: P, ecn: Ecn, datagram: &mut [u8]) {
-        let Some(id) = sealed::connection_id(datagram) else {
-            // A responder of version 1 answers a SYN of version 2 by VERSIONS. Answers to SYNs of
-            // other versions belong here, too, once a socket speaks both.
-            let id = native::connection_id(datagram);
-            match (native::decode_from_receiver(datagram, 0), id) {
-                (Ok(FromReceiver::Versions(_)), Some(id)) => {
-                    self.on_responder_packet(now, from, id, datagram);
-                }
-                _ => self.stats.malformed += 1,
-            }
-            return;
-        };
-        if let Some(header) = sealed::peek(datagram) {
+        let Some(id) = connection_id(datagram) else { return self.on_foreign(from, datagram) };
+        if let Some(header) = peek(datagram) {
             if self.half_open.contains(id) {
                 self.on_first_sealed(now, from, ecn, id, datagram);
             } else if let Some(fin_ack) = self.fin_acks.get(id).copied() {
@@ -97,10 +88,23 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             Ok(Clear::Syn(syn)) => self.on_syn(now, from, id, datagram, &syn),
             Ok(Clear::Auth { noise }) => self.on_auth(now, from, id, noise),
             Ok(Clear::Reset(_)) => self.on_reset(now, id, datagram),
-            Ok(Clear::Retry(_) | Clear::SynAck { .. } | Clear::Refuse(_)) => {
+            Ok(Clear::Retry(_) | Clear::SynAck { .. } | Clear::Refuse(_) | Clear::Versions(_)) => {
                 self.on_responder_packet(now, from, id, datagram);
             }
             Err(_) => self.stats.malformed += 1,
+        }
+    }
+
+    /// Handles a datagram of another version or format. A SYN of another version is answered by the
+    /// list of those that this side speaks.
+    fn on_foreign(&mut self, from: P, datagram: &[u8]) {
+        match other_version(datagram).filter(|_| self.responder.is_some()) {
+            Some(id) => {
+                let encode = |out: &mut [u8]| encode_versions(id, Versions::OURS, out);
+                let is_queued = self.answers.push(from, VERSIONS_LEN, encode);
+                self.stats.other_versions += u64::from(is_queued);
+            }
+            None => self.stats.malformed += 1,
         }
     }
 

@@ -5,13 +5,15 @@
 pub struct ConnectionSetStats {
     /// Datagrams received.
     pub received: u64,
-    /// Dropped: no packet of version 2, or one that breaks its rules.
+    /// Dropped: no native packet of this version, or one that breaks its rules.
     pub malformed: u64,
     /// Dropped: sealed or AUTH, with a connection ID that this side does not know.
     pub unknown: u64,
     /// Dropped: not sealed by the peer of its connection, received before, or a handshake message
     /// that was changed.
     pub unauthentic: u64,
+    /// SYNs of other versions, answered with the list of this side's.
+    pub other_versions: u64,
     /// SYNs received.
     pub syns: u64,
     /// SYNs answered with a cookie.
@@ -23,8 +25,10 @@ pub struct ConnectionSetStats {
     /// Dropped: SYNs of a host with too many half-open connections, and of others while the table
     /// is full and changes fast.
     pub source_limited: u64,
-    /// Handshakes refused.
+    /// Handshakes refused, except for want of encryption.
     pub refused: u64,
+    /// Handshakes refused because the initiator offers no encryption.
+    pub unencrypted: u64,
     /// Half-open connections removed to make room for newer ones.
     pub half_open_dropped: u64,
     /// Half-open connections removed because the initiator was silent.
@@ -56,12 +60,14 @@ impl ConnectionSetStats {
         self.malformed += other.malformed;
         self.unknown += other.unknown;
         self.unauthentic += other.unauthentic;
+        self.other_versions += other.other_versions;
         self.syns += other.syns;
         self.retries += other.retries;
         self.resumed += other.resumed;
         self.replayed += other.replayed;
         self.source_limited += other.source_limited;
         self.refused += other.refused;
+        self.unencrypted += other.unencrypted;
         self.half_open_dropped += other.half_open_dropped;
         self.half_open_expired += other.half_open_expired;
         self.accepted += other.accepted;

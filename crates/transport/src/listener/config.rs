@@ -3,17 +3,16 @@
 use std::time::Duration;
 
 use crate::ReceiverConfig;
-use crate::receiver::{CLASSIC_IDLE, NATIVE_IDLE};
-use crate::wire::native::Versions;
+use crate::receiver::CLASSIC_IDLE;
 
 /// Limits of a listener and the configuration of its receivers.
 #[derive(Debug, Clone, Copy)]
 pub struct ListenerConfig {
     /// Configuration of every receiver.
     pub receiver: ReceiverConfig,
-    /// Largest number of connected peers at once. A quarter of these slots is kept for peers that
-    /// proved their address (native). Further SYNs are refused, or ignored if their format has no
-    /// refusal.
+    /// Largest number of connected peers at once, with those of a
+    /// [`ConnectionSet`](crate::ConnectionSet) on the socket. A quarter of these slots is kept for
+    /// the set, whose peers prove their addresses. Further SYNs are ignored.
     pub max_peers: usize,
     /// Largest number of connected peers of one source, if sources are known
     /// ([`Listener::limit_sources`](crate::Listener::limit_sources)).
@@ -26,17 +25,8 @@ pub struct ListenerConfig {
     /// Receive buffer of the socket, which limits the windows of all peers together. `None` for no
     /// limit, as behind emulated links, which delay packets after they left the socket.
     pub socket_buffer: Option<SocketBuffer>,
-    /// Idle timeout of peers whose format has no proof of address (classic).
+    /// Idle timeout of peers.
     pub idle: Duration,
-    /// Idle timeout of native peers. To make room for a new peer, a finished one may be removed
-    /// after [`idle`](Self::idle) already.
-    pub native_idle: Duration,
-    /// Key of the cookies that prove a peer's address; must be unpredictable. Without a key, native
-    /// SYNs are ignored.
-    pub secret: Option<[u8; 32]>,
-    /// Versions of the native format that the socket takes, for the answer to a SYN of another
-    /// version. A listener without version 1 admits no peer, classic ones included.
-    pub versions: Versions,
 }
 
 /// Receive buffer of the socket that all peers of a listener share, as the system accounts for it.
@@ -62,8 +52,7 @@ pub struct SocketBuffer {
 impl ListenerConfig {
     /// Returns the default limits: 4096 peers, of which one source may have half; 2 GiB of memory,
     /// of which 512 MiB a peer (four times the 125 MB that 10 Gbit/s over 100 ms have in flight,
-    /// because data beyond a hole waits until it is filled); idle timeouts of 25 s (classic) and
-    /// 120 s (native).
+    /// because data beyond a hole waits until it is filled); an idle timeout of 25 s.
     pub fn new(receiver: ReceiverConfig) -> Self {
         Self {
             receiver,
@@ -73,9 +62,6 @@ impl ListenerConfig {
             peer_memory_limit: 512 << 20,
             socket_buffer: None,
             idle: CLASSIC_IDLE,
-            native_idle: NATIVE_IDLE,
-            secret: None,
-            versions: Versions::OURS,
         }
     }
 }

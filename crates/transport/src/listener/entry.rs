@@ -4,26 +4,14 @@ use std::time::Instant;
 
 use super::budget::{Budget, Claim};
 use crate::receiver::Receiver;
-use crate::wire::{MAX_REPLY, Open, Wire};
-
-/// Admission of a peer, which determines the limit that it counts towards.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PeerState {
-    /// In the table of half-open peers.
-    HalfOpen,
-    /// Connected; its address is not proved (classic).
-    Unproved,
-    /// Connected; its address is proved, or the listener is faithful to the reference.
-    Proved,
-}
+use crate::wire::classic::REPLY_LEN;
 
 /// Entry of one peer.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) receiver: Receiver,
-    /// Format and connection ID of the newest SYN.
-    pub(super) wire: Wire,
-    pub(super) state: PeerState,
+    /// True if the peer is in the table of half-open peers.
+    pub(super) is_half_open: bool,
     /// True while events wait in the receiver, until more of the transfer arrives.
     pub(super) on_probation: bool,
     pub(super) last_active: Instant,
@@ -31,8 +19,6 @@ pub(super) struct Entry {
     pub(super) idle_at: Instant,
     /// True if the peer is in [`Listener::ready`].
     pub(super) queued: bool,
-    /// Time under which the peer is in [`Listener::ack_timers`]; `None` if it is not.
-    pub(super) ack_timer: Option<Instant>,
     /// Memory of the receiver as counted in [`Listener::memory`], bytes.
     pub(super) memory: u64,
     /// True if the peer counts as open: connected, and not finished.
@@ -47,10 +33,9 @@ impl Entry {
         !self.on_probation && self.receiver.is_unfinished()
     }
 
-    /// Puts the transfer that a classic SYN may begin on probation: the SYN may be forged.
-    pub(super) fn on_syn(&mut self, open: &Open<'_>, faithful: bool) {
-        self.on_probation = open.wire.connection_id().is_none()
-            && (self.on_probation || !faithful && !self.receiver.is_unfinished());
+    /// Puts the transfer that a SYN may begin on probation: the SYN may be forged.
+    pub(super) fn on_syn(&mut self, faithful: bool) {
+        self.on_probation |= !faithful && !self.receiver.is_unfinished();
     }
 
     /// Sets the receiver's share of the socket's buffer.
@@ -80,19 +65,14 @@ impl Entry {
         }
     }
 
-    /// Writes the next reply, which may offer a larger window.
-    pub(super) fn poll_reply(
-        &mut self,
-        now: Instant,
-        budget: &mut Budget,
-        out: &mut [u8; MAX_REPLY],
-    ) -> Option<usize> {
+    /// Returns the next reply, which may offer a larger window.
+    pub(super) fn poll_reply(&mut self, budget: &mut Budget) -> Option<[u8; REPLY_LEN]> {
         if !self.receiver.may_offer() {
-            return self.receiver.poll_reply(now, out);
+            return self.receiver.poll_reply();
         }
         self.set_share(budget);
-        let len = self.receiver.poll_reply(now, out);
+        let reply = self.receiver.poll_reply();
         self.update_claim(budget);
-        len
+        reply
     }
 }

@@ -13,7 +13,7 @@ use std::hash::Hash;
 use std::time::Instant;
 
 use super::Listener;
-use super::entry::{Entry, PeerState};
+use super::entry::Entry;
 use super::sources::Sources;
 use crate::ReceiverEvent;
 
@@ -87,21 +87,17 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
 
     /// True if `peer` is half-open: the application has not heard of it.
     pub fn is_half_open(&self, peer: P) -> bool {
-        self.peers.get(&peer).is_some_and(|entry| entry.state == PeerState::HalfOpen)
+        self.peers.get(&peer).is_some_and(|entry| entry.is_half_open)
     }
 
     /// True if `peer` may be connected as one more. A quarter of the slots is kept for peers that
-    /// proved their address.
-    pub(super) fn has_slot(&self, peer: &P, state: PeerState) -> bool {
+    /// prove their address, unless this one counts as proved.
+    pub(super) fn has_slot(&self, peer: &P, is_unproved: bool) -> bool {
         let all = self.config.max_peers;
+        let kept = if is_unproved { all / 4 } else { 0 };
         self.active() + self.other_load.peers < all
-            && (state == PeerState::Proved || self.unproved < all - all / 4)
-            && self.source_has_slot(peer)
-    }
-
-    /// True if the source of `peer` may have one more connected peer.
-    pub(super) fn source_has_slot(&self, peer: &P) -> bool {
-        self.sources.has_room_for(peer, self.config.max_peers_per_source)
+            && self.active() < all - kept
+            && self.sources.has_room_for(peer, self.config.max_peers_per_source)
     }
 
     /// Removes the oldest half-open peers until the table has room for one more.
@@ -130,10 +126,8 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             return;
         }
         entry.on_probation = false;
-        let (now, is_new) = (entry.last_active, entry.state == PeerState::HalfOpen);
-        if is_new {
-            self.make_slot(now, &peer, PeerState::Unproved);
-            if !self.has_slot(&peer, PeerState::Unproved) {
+        if entry.is_half_open {
+            if !self.has_slot(&peer, true) {
                 self.stats.refused += 1;
                 return self.close(peer);
             }
@@ -145,11 +139,10 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     /// Moves a half-open peer to the connected ones.
     fn connect(&mut self, peer: P) {
         let Some(entry) = self.peers.get_mut(&peer) else { return };
-        entry.state = PeerState::Unproved;
+        entry.is_half_open = false;
         let Entry { idle_at, memory, .. } = *entry;
         self.half_open.remove(idle_at, peer, memory);
         self.idle.insert((idle_at, peer));
-        self.unproved += 1;
         self.count_admitted(peer);
     }
 

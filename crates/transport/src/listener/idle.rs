@@ -6,7 +6,6 @@ use std::hash::Hash;
 use std::time::{Duration, Instant};
 
 use super::Listener;
-use crate::wire::Wire;
 
 /// Idle deadlines of peers, earliest first.
 type Deadlines<P> = BTreeSet<(Instant, P)>;
@@ -29,7 +28,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
 
     /// Updates `deadline` after a change of a set of deadlines.
     pub(super) fn set_deadline(&mut self) {
-        let sets = [&self.idle, &self.half_open.idle, &self.ack_timers];
+        let sets = [&self.idle, &self.half_open.idle];
         self.deadline = sets.into_iter().filter_map(|set| set.first()).map(|(deadline, _)| *deadline).min();
     }
 
@@ -52,7 +51,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     /// Closes `peer` if its idle timeout has expired; otherwise returns its present deadline.
     fn close_if_idle(&mut self, now: Instant, peer: P) -> Option<Instant> {
         let entry = self.peers.get(&peer)?;
-        let deadline = entry.last_active + self.idle_limit(entry.wire);
+        let deadline = entry.last_active + self.idle_limit();
         if deadline <= now {
             self.close(peer);
             return None;
@@ -61,12 +60,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         Some(deadline)
     }
 
-    /// Returns the idle timeout of peers with this format.
-    pub(super) fn idle_limit(&self, wire: Wire) -> Duration {
-        let limit = match wire.connection_id() {
-            Some(_) => self.config.native_idle,
-            None => self.config.idle,
-        };
-        limit.min(MAX_IDLE)
+    pub(super) fn idle_limit(&self) -> Duration {
+        self.config.idle.min(MAX_IDLE)
     }
 }

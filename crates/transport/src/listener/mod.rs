@@ -1,8 +1,8 @@
-//! The receivers behind one socket, one for each peer: delivers datagrams by peer, admits new
-//! peers, limits their number and memory, and removes idle ones. The only module of this crate that
-//! sees peer addresses, as an opaque key `P`.
+//! The receivers of classic transfers behind one socket, one for each peer: delivers datagrams by
+//! peer, admits new peers, limits their number and memory, and removes idle ones. Sees peer addresses
+//! as an opaque key `P`.
 
-pub(crate) mod admission;
+mod admission;
 pub(crate) mod budget;
 mod config;
 mod entry;
@@ -10,9 +10,7 @@ mod half_open;
 mod idle;
 pub(crate) mod peers;
 mod receive;
-pub(crate) mod recent_ends;
 mod sources;
-mod stateless;
 mod stats;
 mod transmit;
 
@@ -21,41 +19,29 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::time::Instant;
 
-use admission::Address;
 pub use admission::Admission;
 use budget::Budget;
 pub use budget::SocketLoad;
 pub use config::{ListenerConfig, SocketBuffer};
-use entry::{Entry, PeerState};
+use entry::Entry;
 use half_open::HalfOpen;
 pub use half_open::MAX_HALF_OPEN_PEERS;
 use peers::Peers;
-use recent_ends::RecentEnds;
 use sources::Sources;
 pub use sources::{SourceCounts, source_number};
-use stateless::StatelessReplies;
 pub use stats::ListenerStats;
 
 use crate::PayloadDiscarded;
-use crate::cookie::CookieKey;
 use crate::receiver::Receiver;
-use crate::stateless_limit::RateLimiter;
-use crate::wire::native::CloseReason;
-use crate::wire::{FromSender, MAX_REPLY, Near, Wire};
+use crate::wire::FromSender;
 use crate::{Ecn, Endpoint, ReceiverEvent, ReceiverStats, TransmitBuf};
 
-/// References for unwrapping the numbers of a peer without a transfer. The packet number is so far
-/// from 0 that no unwrapped number is negative.
-const NO_TRANSFER: Near = Near { seq: 0, packet_number: 1 << 31 };
-
-/// Receivers of all peers behind one socket.
+/// Receivers of all classic peers behind one socket.
 #[derive(Debug)]
 pub struct Listener<P> {
     config: ListenerConfig,
     peers: Peers<P, Entry>,
     half_open: HalfOpen<P>,
-    /// Number of connected peers whose address is not proved.
-    unproved: usize,
     /// Number of connected peers of each source.
     sources: Sources<P>,
     /// Number of connected peers that have not finished, in total and of each source: the load of
@@ -65,25 +51,10 @@ pub struct Listener<P> {
     /// Idle deadline of every connected peer. May be too early, because it is computed again only
     /// when it expires, not for each datagram.
     idle: BTreeSet<(Instant, P)>,
-    /// Deadlines of delayed ACKs. May be too early, never too late.
-    ack_timers: BTreeSet<(Instant, P)>,
     /// Cached minimum of all deadlines, which is read far more often than it changes.
     deadline: Option<Instant>,
     /// Peers with replies to send, round-robin.
     ready: VecDeque<P>,
-    stateless: StatelessReplies<P>,
-    resets: RateLimiter,
-    ends: RecentEnds,
-    cookies: Option<CookieKey>,
-    /// Time of the first native SYN, from which the times of cookies count.
-    cookie_epoch: Option<Instant>,
-    /// Seconds by which cookies were aged, so that all older ones are invalid.
-    cookies_aged_s: u64,
-    /// Bytes of a peer's key; kept to allocate once.
-    address: Address,
-    /// Reply in `scratch` that did not fit the previous batch, with its length.
-    left_over: Option<(P, usize)>,
-    scratch: Box<[u8; MAX_REPLY]>,
     events: VecDeque<(P, ReceiverEvent)>,
     /// Memory of all receivers, bytes.
     memory: u64,
@@ -92,8 +63,6 @@ pub struct Listener<P> {
     budget: Budget,
     /// Load of the [`ConnectionSet`](crate::ConnectionSet) on this socket.
     other_load: SocketLoad,
-    /// Messages dropped because the socket's buffer was full, modulo 2^32.
-    overflow: u32,
     stats: ListenerStats,
     /// Counters of removed receivers.
     removed: ReceiverStats,
@@ -103,46 +72,23 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     /// Creates a listener without peers.
     pub fn new(config: ListenerConfig) -> Self {
         Self {
-            cookies: config.secret.map(CookieKey::new),
             config,
             peers: Peers::new(),
             half_open: HalfOpen::new(),
-            unproved: 0,
             sources: Sources::new(),
             open: 0,
             open_sources: SourceCounts::default(),
             idle: BTreeSet::new(),
-            ack_timers: BTreeSet::new(),
             deadline: None,
             ready: VecDeque::new(),
-            stateless: StatelessReplies::new(config.max_peers),
-            resets: RateLimiter::of_resets(),
-            ends: RecentEnds::default(),
-            cookie_epoch: None,
-            cookies_aged_s: 0,
-            address: Address::default(),
-            left_over: None,
-            scratch: Box::new([0; MAX_REPLY]),
             events: VecDeque::new(),
             memory: 0,
             holders: 0,
             budget: Budget::new(config.socket_buffer),
             other_load: SocketLoad::default(),
-            overflow: 0,
             stats: ListenerStats::default(),
             removed: ReceiverStats::default(),
         }
-    }
-
-    /// Returns the format and connection ID of the newest SYN of `peer`.
-    pub fn wire(&self, peer: P) -> Option<Wire> {
-        self.peers.get(&peer).map(|entry| entry.wire)
-    }
-
-    /// Returns the name that the peer suggests for its stream; see
-    /// [`SenderConfig::name`](crate::SenderConfig::name).
-    pub fn name(&self, peer: P) -> Option<&str> {
-        self.peers.get(&peer)?.receiver.name()
     }
 
     /// Returns the number of in-order bytes of `peer` that are not consumed yet.
@@ -177,29 +123,6 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         self.with(peer, Receiver::confirm);
     }
 
-    /// Removes `peer` and sends it a CLOSE with the reason, if its format has one (native).
-    pub fn refuse(&mut self, peer: P, reason: CloseReason) {
-        if let Some(connection_id) = self.wire(peer).and_then(Wire::connection_id) {
-            self.stateless.push_close(peer, connection_id, reason);
-        }
-        self.close(peer);
-    }
-
-    /// Removes all native peers whose transfer is unfinished, or whose SYN is still on an emulated
-    /// link, and sends each a CLOSE. Finished peers and classic ones stay.
-    pub fn refuse_unfinished(&mut self, reason: CloseReason) {
-        let is_due = |entry: &Entry| {
-            let connection = entry.wire.connection_id();
-            connection.is_some()
-                && (entry.receiver.is_unfinished() || entry.receiver.connection_id() != connection)
-        };
-        let due: Vec<P> =
-            self.peers.iter().filter(|(_, entry)| is_due(entry)).map(|(peer, _)| *peer).collect();
-        for peer in due {
-            self.refuse(peer, reason);
-        }
-    }
-
     /// Removes `peer` without a message.
     pub fn close(&mut self, peer: P) {
         let Some(entry) = self.peers.remove(&peer) else { return };
@@ -209,18 +132,10 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             self.budget.close(claim);
         }
         self.removed.merge(&entry.receiver.stats());
-        let (newest, open) = (entry.wire.connection_id(), entry.receiver.connection_id());
-        self.remember_end(entry.last_active, newest);
-        if open != newest {
-            self.remember_end(entry.last_active, open);
-        }
         if entry.queued {
             self.ready.retain(|p| *p != peer);
         }
-        if let Some(timer) = entry.ack_timer {
-            self.ack_timers.remove(&(timer, peer));
-        }
-        if entry.state == PeerState::HalfOpen {
+        if entry.is_half_open {
             self.half_open.remove(entry.idle_at, peer, entry.memory);
             self.events.push_back((peer, ReceiverEvent::Dropped));
         } else {
@@ -228,7 +143,6 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             let void = |event| matches!(event, ReceiverEvent::Readable | ReceiverEvent::Finished { .. });
             self.events.retain(|(p, event)| *p != peer || !void(*event));
             self.idle.remove(&(entry.idle_at, peer));
-            self.unproved -= usize::from(entry.state == PeerState::Unproved);
             self.sources.remove(&peer);
             if entry.is_open {
                 self.leave_open(&peer);
@@ -284,7 +198,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     /// Counts the peer looked up last as open until its transfer is finished.
     fn count_open(&mut self, peer: P) {
         let Some(entry) = self.peers.latest_mut() else { return };
-        let is_open = entry.state != PeerState::HalfOpen && !entry.receiver.is_finished();
+        let is_open = !entry.is_half_open && !entry.receiver.is_finished();
         match (std::mem::replace(&mut entry.is_open, is_open), is_open) {
             (false, true) => {
                 self.open += 1;
@@ -313,17 +227,11 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
 
     /// Returns the memory limit of a receiver that holds `held` bytes. Receivers that hold memory
     /// divide what is free, so the windows offered to all of them fit the limit.
-    fn allowance(&self, state: PeerState, held: u64) -> u64 {
+    fn allowance(&self, is_half_open: bool, held: u64) -> u64 {
         let others = self.holders - u64::from(held > 0) + self.other_load.holders;
         let free = self.config.memory_limit.saturating_sub(self.memory + self.other_load.memory);
         let most = self.config.peer_memory_limit.min(held + free / (others + 1));
-        if state == PeerState::HalfOpen { most.min(self.half_open.allowance(held)) } else { most }
-    }
-
-    /// Returns the number of drops at the socket's full buffer, for ACKs. `None` if the buffer does
-    /// not limit windows: then a sender must treat such drops as congestion and slow down.
-    fn overflow(&self) -> Option<u32> {
-        self.config.socket_buffer.map(|_| self.overflow)
+        if is_half_open { most.min(self.half_open.allowance(held)) } else { most }
     }
 
     /// Calls `act` on the receiver of `peer`, then processes its output.
@@ -352,8 +260,8 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         }
     }
 
-    /// Reports the events of the peer looked up last, and updates its memory, claim, position in
-    /// the reply queue and timer.
+    /// Reports the events of the peer looked up last, and updates its memory, claim and
+    /// position in the reply queue.
     fn process_output(&mut self, peer: P) {
         let Some(entry) = self.peers.latest_mut() else { return };
         let on_probation = entry.on_probation;
@@ -364,36 +272,19 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         let memory = entry.receiver.memory();
         self.memory = self.memory - entry.memory + memory;
         self.holders = self.holders - u64::from(entry.memory > 0) + u64::from(memory > 0);
-        if entry.state == PeerState::HalfOpen {
+        if entry.is_half_open {
             self.half_open.on_memory(entry.memory, memory);
         }
         entry.memory = memory;
         entry.update_claim(&mut self.budget);
         self.stats.max_memory = self.stats.max_memory.max(self.memory);
-        if !entry.queued && entry.receiver.may_reply(entry.last_active) {
+        if !entry.queued && entry.receiver.may_reply() {
             entry.queued = true;
             self.ready.push_back(peer);
         }
         self.count_open(peer);
-        // A queued peer needs its timer too: when its turn comes, it may have no reply to send yet.
-        self.set_timer(peer);
         if on_probation {
             self.end_probation(peer);
-        }
-    }
-
-    /// Schedules the receiver of the peer looked up last, if its deadline is earlier than
-    /// scheduled.
-    fn set_timer(&mut self, peer: P) {
-        let Some(entry) = self.peers.latest_mut() else { return };
-        if let Some(deadline) = entry.receiver.deadline()
-            && entry.ack_timer.is_none_or(|timer| deadline < timer)
-        {
-            if let Some(timer) = entry.ack_timer.replace(deadline) {
-                self.ack_timers.remove(&(timer, peer));
-            }
-            self.ack_timers.insert((deadline, peer));
-            self.set_deadline();
         }
     }
 }
@@ -403,13 +294,9 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Listener<P> {
     type Event = (P, ReceiverEvent);
 
     fn handle_datagram(&mut self, now: Instant, peer: P, ecn: Ecn, datagram: &mut [u8]) {
-        let Some(packet) = self.inspect(now, peer, datagram) else { return };
-        let FromSender::Syn(open) = packet else {
-            // `inspect` looked this peer up last.
-            let connection = self.peers.latest_mut().and_then(|entry| entry.wire.connection_id());
-            return self.deliver_latest(now, peer, connection, ecn, &packet);
-        };
-        if matches!(self.admit(now, peer, &open), Admission::New | Admission::Known) {
+        let Some(packet) = self.inspect(peer, datagram) else { return };
+        let is_known = !matches!(packet, FromSender::Syn(_));
+        if is_known || self.admit(now, peer) != Admission::Refused {
             self.deliver(now, peer, ecn, &packet);
         }
     }
@@ -441,44 +328,20 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Listener<P> {
         }
     }
 
-    fn handle_overflow(&mut self, messages: u64) {
-        #[expect(clippy::cast_possible_truncation, reason = "counted modulo 2^32, as in ACKs")]
-        let messages = messages as u32;
-        self.overflow = self.overflow.wrapping_add(messages);
-        self.stateless.limit().on_overflow();
-    }
-
     fn handle_timeout(&mut self, now: Instant) {
         if self.deadline.is_none_or(|deadline| deadline > now) {
             return;
         }
         self.close_idle_peers(now);
-        while let Some(&(due, peer)) = self.ack_timers.first()
-            && due <= now
-        {
-            self.ack_timers.pop_first();
-            let Some(entry) = self.peers.get_mut(&peer) else { continue };
-            entry.ack_timer = entry.receiver.deadline().filter(|deadline| *deadline > now);
-            if let Some(deadline) = entry.ack_timer {
-                self.ack_timers.insert((deadline, peer));
-            }
-            if entry.receiver.may_reply(now) && !entry.queued {
-                entry.queued = true;
-                self.ready.push_back(peer);
-            }
-        }
         self.set_deadline();
     }
 
-    fn poll_transmit(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<P> {
-        self.fill_batch(now, out)
+    fn poll_transmit(&mut self, _: Instant, out: &mut TransmitBuf) -> Option<P> {
+        self.fill_batch(out)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        match (self.deadline, self.stateless.deadline()) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        self.deadline
     }
 
     fn poll_event(&mut self) -> Option<(P, ReceiverEvent)> {

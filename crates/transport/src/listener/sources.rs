@@ -85,11 +85,6 @@ impl<P> Sources<P> {
         self.source_of.map(|source_of| source_of(peer))
     }
 
-    /// True if both peers have the same source.
-    pub(super) fn are_same(&self, a: &P, b: &P) -> bool {
-        self.source_of.is_some_and(|source_of| source_of(a) == source_of(b))
-    }
-
     pub(super) fn add(&mut self, peer: &P) {
         if let Some(source_of) = self.source_of {
             *self.counts.entry(source_of(peer)).or_default() += 1;

@@ -6,18 +6,15 @@ mod coalesced;
 mod datagrams;
 mod floods;
 mod memory;
-mod native;
 mod peers;
 mod random;
-mod replay;
-mod stateless;
 mod transmit;
 
 use std::time::Duration;
 
 use super::*;
 use crate::wire::classic::{self, REPLY_LEN, SYN_LEN, decode_from_receiver};
-use crate::wire::{Ack, DataHeader, FromReceiver, FromSender, LinkProperties, Open};
+use crate::wire::{Ack, FromReceiver, FromSender, LinkProperties, Open};
 use crate::{Endpoint, ReceiverConfig, TransmitBuf};
 
 const LINK: LinkProperties =
@@ -100,11 +97,6 @@ impl Script {
         self.batches().into_iter().flat_map(flat).collect()
     }
 
-    /// Discards all replies.
-    fn discard_replies(&mut self) {
-        while self.listener.poll_reply(self.now).is_some() {}
-    }
-
     /// Returns the replies of the next batch as bytes.
     fn datagrams(&mut self) -> Vec<Vec<u8>> {
         self.batch.clear();
@@ -152,7 +144,7 @@ fn packet(flags: u8, seq: u32, payload: &[u8]) -> Vec<u8> {
 }
 
 fn syn_ack(ack: u64, window: u32) -> FromReceiver<'static> {
-    FromReceiver::SynAck { ack, window: u64::from(window), params: None }
+    FromReceiver::SynAck { ack, window: u64::from(window) }
 }
 
 fn ack(ack: u64, window: u32) -> FromReceiver<'static> {

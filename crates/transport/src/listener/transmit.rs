@@ -1,92 +1,52 @@
-//! Reply scheduling: round-robin over peers with replies. Stateless replies to unconnected
-//! addresses follow when no peer has any, or after 16 replies to peers.
+//! Reply scheduling: round-robin over peers with replies.
 
 use std::fmt::Debug;
 use std::hash::Hash;
-use std::time::Instant;
 
 use super::Listener;
-use crate::{TransmitBuf, wire};
+use crate::TransmitBuf;
+use crate::wire::classic::REPLY_LEN;
 
 impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     /// True if [`Listener::poll_reply`] may have something.
     #[inline]
     pub fn may_reply(&self) -> bool {
-        !self.ready.is_empty() || self.left_over.is_some() || !self.stateless.is_empty()
+        !self.ready.is_empty()
     }
 
     /// Returns the next reply and its peer.
-    pub fn poll_reply(&mut self, now: Instant) -> Option<(P, &[u8])> {
-        let (peer, len) = self.next_reply(now)?;
-        if self.peers.contains_key(&peer) {
-            self.set_timer(peer);
-        }
-        Some((peer, &self.scratch[..len]))
-    }
-
-    /// Fills a batch with replies to one peer, and returns the peer.
-    pub(super) fn fill_batch(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<P> {
-        if !out.has_room(wire::classic::REPLY_LEN) {
-            return None;
-        }
-        let (peer, mut len) = self.next_reply(now)?;
-        let found = self.peers.get_mut(&peer).is_some();
-        loop {
-            let Some(slot) = out.slot(len) else {
-                // This reply has another size than the batch, or the batch is full: it begins the
-                // next batch.
-                self.left_over = Some((peer, len));
-                break;
-            };
-            slot.copy_from_slice(&self.scratch[..len]);
-            // Most replies have the same size: if one more of them does not fit, do not encode
-            // another.
-            let Some(entry) = found.then(|| self.peers.latest_mut()).flatten().filter(|_| out.has_room(len))
-            else {
-                break;
-            };
-            for _ in 0..entry.receiver.fill_acks(out) {
-                self.stateless.limit().on_peer_reply();
-            }
-            if !out.has_room(len) {
-                break;
-            }
-            let Some(next) = entry.poll_reply(now, &mut self.budget, &mut self.scratch) else { break };
-            self.stateless.limit().on_peer_reply();
-            len = next;
-        }
-        if found {
-            // An ACK that reopens a window is repeated by timer.
-            self.set_timer(peer);
-        }
-        (!out.is_empty()).then_some(peer)
-    }
-
-    /// Writes the next reply into `scratch`; returns its peer and length.
-    fn next_reply(&mut self, now: Instant) -> Option<(P, usize)> {
-        if let Some(left_over) = self.left_over.take() {
-            return Some(left_over);
-        }
-        if let Some(close) = self.stateless.pop_close(&mut self.scratch) {
-            return Some(close);
-        }
-        if let Some(overdue) = self.stateless.pop_overdue(now, &mut self.scratch) {
-            return Some(overdue);
-        }
-        let overflow = self.overflow();
+    pub fn poll_reply(&mut self) -> Option<(P, [u8; REPLY_LEN])> {
         while let Some(peer) = self.ready.pop_front() {
             let Some(entry) = self.peers.get_mut(&peer) else { continue };
-            entry.receiver.set_overflow(overflow);
-            let reply = entry.poll_reply(now, &mut self.budget, &mut self.scratch);
-            entry.queued = entry.receiver.may_reply(now);
+            let reply = entry.poll_reply(&mut self.budget);
+            entry.queued = entry.receiver.may_reply();
             if entry.queued {
                 self.ready.push_back(peer);
             }
-            if let Some(len) = reply {
-                self.stateless.limit().on_peer_reply();
-                return Some((peer, len));
+            if let Some(reply) = reply {
+                return Some((peer, reply));
             }
         }
-        self.stateless.pop(now, &mut self.scratch)
+        None
+    }
+
+    /// Fills a batch with replies to one peer, and returns the peer.
+    pub(super) fn fill_batch(&mut self, out: &mut TransmitBuf) -> Option<P> {
+        if !out.has_room(REPLY_LEN) {
+            return None;
+        }
+        let (peer, mut reply) = self.poll_reply()?;
+        loop {
+            out.slot(REPLY_LEN)?.copy_from_slice(&reply);
+            // `poll_reply` looked this peer up last.
+            let entry = self.peers.latest_mut()?;
+            entry.receiver.fill_acks(out);
+            if !out.has_room(REPLY_LEN) {
+                break;
+            }
+            let Some(next) = entry.poll_reply(&mut self.budget) else { break };
+            reply = next;
+        }
+        Some(peer)
     }
 }

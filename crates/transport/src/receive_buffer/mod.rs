@@ -1,12 +1,11 @@
 //! Receive buffer of one stream: puts in order what arrives, keeps it until the application has
-//! read it, bounds the memory for it, and computes the CRC-32 of everything in order. Knows no wire
+//! read it, bounds the memory for it, and computes the CRC-32 of classic streams. Knows no wire
 //! format, no time, and no policy of windows or ACKs. Each byte is copied once.
 //!
 //! Bytes in order are [`Ordered`], however the wire numbers the stream. What lies beyond a hole is
 //! [`Ranges`] of bytes (native) or [`Slots`] of packets (classic).
 
 pub(crate) mod chunks;
-mod crc;
 mod ordered;
 mod ranges;
 mod slots;
@@ -32,8 +31,6 @@ pub(crate) struct Segment<'a> {
     pub seq: u64,
     /// Payload of the packet.
     pub payload: &'a [u8],
-    /// CRC-32 of `payload`, if the check of the packet computed it.
-    pub crc: Option<u32>,
 }
 
 /// Limits on the data that is accepted.
@@ -84,8 +81,9 @@ enum Beyond {
 
 impl ReceiveBuffer {
     /// Returns the buffer of a stream of bytes (native) that begins at offset `start`, with at most
-    /// `max_ranges` ranges beyond holes.
-    pub(crate) fn of_bytes(start: u64, max_ranges: usize, keep: Keep) -> Self {
+    /// `max_ranges` ranges beyond holes. It computes no CRC-32.
+    pub(crate) fn of_bytes(start: u64, max_ranges: usize, keeps_payload: bool) -> Self {
+        let keep = Keep { payload: keeps_payload, checksum: false };
         Self { ordered: Ordered::new(start, keep), beyond: Beyond::Ranges(Ranges::new(max_ranges)) }
     }
 
@@ -177,8 +175,7 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Returns the memory of data beyond holes, in bytes; if bytes are numbered, only of the ranges
-    /// and their CRCs.
+    /// Returns the memory of data beyond holes, in bytes; if bytes are numbered, only of the ranges.
     pub(crate) fn held_memory(&self) -> u64 {
         match &self.beyond {
             Beyond::Ranges(ranges) => ranges.memory(),
@@ -224,7 +221,7 @@ impl ReceiveBuffer {
     }
 
     /// Returns the CRC-32 of the bytes in order so far; 0 if it is not computed.
-    pub(crate) fn crc(&self) -> u32 {
+    pub(crate) fn crc(&mut self) -> u32 {
         self.ordered.crc()
     }
 

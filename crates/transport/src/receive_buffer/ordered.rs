@@ -5,8 +5,7 @@
 use std::ops::Range;
 
 use super::chunks::Chunks;
-use super::crc::OrderedCrc;
-use crate::crc::{Crc32, combine};
+use crate::crc::Crc32;
 
 /// Bytes in order that may wait for their CRC. The library is twice as fast at pieces of some
 /// thousand bytes as at packets; with more bytes waiting, the first ones would leave the cache.
@@ -32,7 +31,7 @@ pub(super) struct Ordered {
     /// Offset after the last byte that `crc` covers.
     hashed: u64,
     pub(super) chunks: Chunks,
-    crc: OrderedCrc,
+    crc: Crc32,
 }
 
 impl Ordered {
@@ -44,30 +43,21 @@ impl Ordered {
             end: start,
             hashed: start,
             chunks: Chunks::new(start),
-            crc: OrderedCrc::new(),
+            crc: Crc32::new(),
         }
     }
 
-    /// Appends bytes in order, with their CRC if it is known.
+    /// Appends bytes in order.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "runs once for each packet; the call costs as much as the work")]
-    pub(super) fn append(&mut self, bytes: &[u8], crc: Option<u32>) {
+    pub(super) fn append(&mut self, bytes: &[u8]) {
         let end = self.end + bytes.len() as u64;
         if self.keep.payload {
             self.chunks.write(self.end, bytes);
-        }
-        match crc {
-            Some(crc) if self.keep.checksum => {
-                self.hash();
-                self.crc.append_hashed(bytes, crc);
-                self.hashed = end;
-            }
-            None if self.keep.checksum && !self.keep.payload => {
-                self.hash();
-                self.crc.append(bytes);
-                self.hashed = end;
-            }
-            _ => {}
+        } else if self.keep.checksum {
+            self.hash();
+            self.crc.update(bytes);
+            self.hashed = end;
         }
         self.set_end(end);
     }
@@ -76,18 +66,10 @@ impl Ordered {
     /// they are neither kept nor summed.
     pub(super) fn append_all<'a>(&mut self, pieces: impl Iterator<Item = &'a [u8]>, end: u64) {
         if self.keep.payload || self.keep.checksum {
-            pieces.for_each(|piece| self.append(piece, None));
+            pieces.for_each(|piece| self.append(piece));
         } else {
             self.set_end(end);
         }
-    }
-
-    /// Appends `len` bytes of this CRC that arrived before, beyond a hole.
-    pub(super) fn append_hashed(&mut self, len: u64, crc: u32) {
-        self.hash();
-        self.crc.append_run(crc, len);
-        self.hashed = self.end + len;
-        self.set_end(self.hashed);
     }
 
     /// Appends the next `len` bytes in memory, whose CRC is not known.
@@ -107,7 +89,7 @@ impl Ordered {
     fn hash_rest(&mut self) {
         if self.keep.checksum {
             for piece in self.chunks.slices(self.hashed..self.end) {
-                self.crc.append(piece);
+                self.crc.update(piece);
             }
         }
         self.hashed = self.end;
@@ -157,13 +139,12 @@ impl Ordered {
     }
 
     /// Returns the CRC-32 of the bytes in order so far; 0 if it is not computed.
-    pub(super) fn crc(&self) -> u32 {
+    pub(super) fn crc(&mut self) -> u32 {
         if !self.keep.checksum {
             return 0;
         }
-        let mut rest = Crc32::new();
-        self.chunks.slices(self.hashed..self.end).for_each(|piece| rest.update(piece));
-        combine(self.crc.sum(), rest.sum(), self.end - self.hashed)
+        self.hash();
+        self.crc.sum()
     }
 
     /// Copies bytes out of memory.

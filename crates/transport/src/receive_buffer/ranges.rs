@@ -1,12 +1,10 @@
-//! Bytes beyond a hole where the wire numbers bytes (native): which of them arrived, and their
-//! CRC-32.
+//! Bytes beyond a hole where the wire numbers bytes (native): which of them arrived.
 //!
 //! Segments may overlap earlier ones in any way: a sender that changes its packet size divides the
 //! stream differently. Of two bytes for one offset the first to arrive stays.
 
 use std::ops::Range;
 
-use super::crc::RunCrcs;
 use super::ordered::Ordered;
 use super::{Arrival, Limits, Segment};
 use crate::range_set::RangeSet;
@@ -15,17 +13,16 @@ use crate::range_set::RangeSet;
 pub(super) struct Ranges {
     /// Ranges beyond the first hole. No range begins at the start of the hole.
     held: RangeSet,
-    crcs: RunCrcs,
 }
 
 impl Ranges {
     pub(super) fn new(max_ranges: usize) -> Self {
-        Self { held: RangeSet::new(max_ranges), crcs: RunCrcs::default() }
+        Self { held: RangeSet::new(max_ranges) }
     }
 
     /// Inserts a segment. The counts in the result are bytes.
     pub(super) fn insert(&mut self, ordered: &mut Ordered, segment: Segment<'_>, limits: Limits) -> Arrival {
-        let Segment { seq, payload, crc } = segment;
+        let Segment { seq, payload } = segment;
         let (payload, beyond) = payload.split_at(length(limits.right_edge.saturating_sub(seq), payload));
         let (old, payload) = payload.split_at(length(ordered.end().saturating_sub(seq), payload));
         let mut arrival = Arrival {
@@ -37,8 +34,7 @@ impl Ranges {
         if payload.is_empty() {
             return arrival;
         }
-        let crc = crc.filter(|_| old.is_empty() && beyond.is_empty());
-        let segment = Segment { seq: seq + old.len() as u64, payload, crc };
+        let segment = Segment { seq: seq + old.len() as u64, payload };
         if segment.seq > ordered.end() {
             self.hold(ordered, segment, limits.memory, &mut arrival);
         } else if self.has_room_in_order(ordered, &segment.range(), limits) {
@@ -72,9 +68,9 @@ impl Ranges {
         &self.held
     }
 
-    /// Returns the memory of the ranges and of their CRCs, in bytes.
+    /// Returns the memory of the ranges, in bytes.
     pub(super) fn memory(&self) -> u64 {
-        self.crcs.memory() + (self.held.len() * RangeSet::RANGE_SIZE) as u64
+        (self.held.len() * RangeSet::RANGE_SIZE) as u64
     }
 
     fn accept_in_order(&mut self, ordered: &mut Ordered, segment: Segment<'_>, arrival: &mut Arrival) {
@@ -82,7 +78,7 @@ impl Ranges {
         if arrival.had_hole {
             arrival.new = self.fill_hole(ordered, &segment);
         } else {
-            ordered.append(segment.payload, segment.crc);
+            ordered.append(segment.payload);
             arrival.new = segment.payload.len() as u64;
         }
         arrival.duplicate += segment.payload.len() as u64 - arrival.new;
@@ -95,15 +91,10 @@ impl Ranges {
     fn fill_hole(&mut self, ordered: &mut Ordered, segment: &Segment<'_>) -> u64 {
         let mut new = 0;
         for gap in self.held.gaps(segment.range()) {
-            let part = segment.part(&gap);
-            ordered.append(part.payload, part.crc);
+            ordered.append(segment.part(&gap));
             new += gap.end - gap.start;
             let run_end = self.held.first_missing(gap.end);
-            if let Some((len, crc)) = self.crcs.pop_at(gap.end) {
-                ordered.append_hashed(len, crc);
-            } else if run_end > gap.end {
-                ordered.append_in_place(run_end - gap.end);
-            }
+            ordered.append_in_place(run_end - gap.end);
         }
         self.held.remove_below(ordered.end());
         new
@@ -118,19 +109,15 @@ impl Ranges {
     }
 
     fn hold(&mut self, ordered: &mut Ordered, segment: Segment<'_>, memory: u64, arrival: &mut Arrival) {
-        let (keep, range) = (ordered.keep(), segment.range());
-        let cost = if keep.payload { ordered.chunks.cost(&range) } else { 0 };
+        let (keeps_payload, range) = (ordered.keep().payload, segment.range());
+        let cost = if keeps_payload { ordered.chunks.cost(&range) } else { 0 };
         if !self.held.has_room_for(&range) || (cost > 0 && self.all_memory(ordered) + cost > memory) {
             arrival.no_room = segment.payload.len() as u64;
             return;
         }
-        for gap in self.held.gaps(range.clone()) {
-            let part = segment.part(&gap);
-            if keep.checksum {
-                self.crcs.insert(gap.start, part.payload, part.crc);
-            }
-            if keep.payload {
-                ordered.chunks.write(gap.start, part.payload);
+        if keeps_payload {
+            for gap in self.held.gaps(range.clone()) {
+                ordered.chunks.write(gap.start, segment.part(&gap));
             }
         }
         arrival.new = self.held.insert(range).expect("there is room for the range");
@@ -147,13 +134,10 @@ impl<'a> Segment<'a> {
         self.seq..self.seq + self.payload.len() as u64
     }
 
-    /// Returns the part of the segment that lies in a gap. The CRC is that of the whole.
-    fn part(&self, gap: &Range<u64>) -> Self {
+    /// Returns the part of the payload that lies in a gap.
+    fn part(&self, gap: &Range<u64>) -> &'a [u8] {
         let payload: &'a [u8] = self.payload;
-        let from = length(gap.start - self.seq, payload);
-        let to = length(gap.end - self.seq, payload);
-        let part = &payload[from..to];
-        Segment { seq: gap.start, payload: part, crc: self.crc.filter(|_| part.len() == payload.len()) }
+        &payload[length(gap.start - self.seq, payload)..length(gap.end - self.seq, payload)]
     }
 }
 

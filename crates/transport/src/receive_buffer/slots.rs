@@ -61,7 +61,7 @@ impl Slots {
 
     /// Inserts a packet. The counts in the result are packets.
     pub(super) fn insert(&mut self, ordered: &mut Ordered, segment: Segment<'_>, limits: Limits) -> Arrival {
-        let Segment { seq, payload, .. } = segment;
+        let Segment { seq, payload } = segment;
         let mut arrival = Arrival { had_hole: self.held_packets > 0, ..Arrival::default() };
         let len = payload.len() as u64;
         match seq.checked_sub(self.rcv_nxt) {
@@ -117,7 +117,7 @@ impl Slots {
     fn accept_in_order(&mut self, ordered: &mut Ordered, payload: &[u8]) -> u64 {
         let before = self.rcv_nxt;
         if self.held_packets == 0 {
-            ordered.append(payload, None);
+            ordered.append(payload);
             self.rcv_nxt += 1;
             self.largest = self.largest.max(payload.len() as u64);
             return 1;
@@ -149,7 +149,7 @@ impl Slots {
         if self.in_place > 0 && len != self.stride {
             self.set_aside(ordered);
         }
-        ordered.append(payload, None);
+        ordered.append(payload);
         self.advance(len);
     }
 

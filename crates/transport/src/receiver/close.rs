@@ -5,34 +5,26 @@ use std::time::{Duration, Instant};
 
 use super::{Receiver, ReceiverEvent, State};
 use crate::Ecn;
-use crate::wire::{Answer, Seal};
-
-/// End of the stream, from a FIN that arrived before the last data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct End {
-    pub(super) seq: u64,
-    pub(super) crc: u32,
-}
+use crate::wire::Answer;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fin {
     pub(super) seq: u64,
-    pub(super) seal: Option<Seal>,
+    /// Number of the transmission (native).
+    pub(super) packet_number: Option<u64>,
     /// True if the sender accepts an ACK, not only a FIN-ACK, as an answer to its FIN.
     pub(super) understands_ack: bool,
 }
 
 impl Receiver {
-    pub(super) fn on_fin(&mut self, now: Instant, Fin { seq, seal, understands_ack }: Fin, ecn: Ecn) {
-        if self.contradicts(seq, seal) {
+    pub(super) fn on_fin(&mut self, now: Instant, fin: Fin, ecn: Ecn) {
+        let Fin { seq, packet_number, understands_ack } = fin;
+        if packet_number.is_some() && self.contradicts(seq) {
             self.stats.unexpected += 1;
-            if matches!(self.state, State::Finishing { .. }) {
-                self.events.push_back(ReceiverEvent::Contradicted);
-            }
             self.state = State::Broken;
             return;
         }
-        match (self.state, seal) {
+        match (self.state, packet_number) {
             (State::Finished { seq: finished, crc }, _) if seq == finished => {
                 self.reply(Answer::FinAck { ack: seq, crc });
             }
@@ -40,17 +32,16 @@ impl Receiver {
             // shows that the receiver is alive while the application stores.
             (State::Finishing { seq: finishing, since }, _) if seq == finishing && now > since => {
                 self.fin_repeated = true;
-                match seal {
-                    Some(Seal { packet_number, .. }) => self.stream.on_control(now, packet_number, ecn, true),
+                match packet_number {
+                    Some(packet_number) => self.stream.on_control(now, packet_number, ecn, true),
                     None if understands_ack => self.reply(Answer::Ack { ack: seq, window: 0 }),
                     // No answer, because the reference sender treats any answer as the FIN-ACK, and
                     // its window as the checksum.
                     None => {}
                 }
             }
-            (State::Open { mut end }, Some(Seal { crc, packet_number })) => {
-                end.get_or_insert(End { seq, crc });
-                self.state = State::Open { end };
+            (State::Open { end }, Some(packet_number)) => {
+                self.state = State::Open { end: end.or(Some(seq)) };
                 self.finish_if_complete(now);
                 let early = matches!(self.state, State::Open { .. });
                 self.stream.on_control(now, packet_number, ecn, early);
@@ -60,15 +51,11 @@ impl Receiver {
         }
     }
 
-    /// True if a native FIN contradicts an earlier one of this transfer, or its data. Some of it is
-    /// forged, and the receiver cannot know what.
-    fn contradicts(&self, seq: u64, seal: Option<Seal>) -> bool {
-        let Some(Seal { crc, .. }) = seal else { return false };
+    /// True if a native FIN contradicts an earlier one of this stream, or its data.
+    fn contradicts(&self, seq: u64) -> bool {
         match self.state {
-            State::Open { end } => end.map_or(seq < self.rcv_nxt(), |end| end != End { seq, crc }),
-            State::Finishing { seq: finishing, .. } => {
-                seq != finishing || self.config.checksum && crc != self.stream.buffer.crc()
-            }
+            State::Open { end } => end.map_or(seq < self.rcv_nxt(), |end| end != seq),
+            State::Finishing { seq: finishing, .. } => seq != finishing,
             _ => false,
         }
     }
@@ -80,13 +67,9 @@ impl Receiver {
 
     /// Ends the transfer if the FIN and all data have arrived.
     pub(super) fn finish_if_complete(&mut self, now: Instant) {
-        let State::Open { end: Some(End { seq, crc }) } = self.state else { return };
-        if !self.is_complete(seq) {
-            return;
-        }
-        if self.config.checksum && self.stream.buffer.crc() != crc {
-            self.state = State::Broken;
-        } else {
+        if let State::Open { end: Some(seq) } = self.state
+            && self.is_complete(seq)
+        {
             self.finish(now, seq);
         }
     }

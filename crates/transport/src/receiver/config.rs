@@ -1,6 +1,7 @@
 //! Configuration of a receiver.
 
 use super::ack_policy::AckConfig;
+use crate::wire::native::{DATA_HEADER, TAG};
 
 /// Window offered in packets (classic).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +75,8 @@ pub struct ReceiverConfig {
     /// Limit on the numbers of packets that are accepted, counted from the next expected one
     /// (classic). As many before it are answered as duplicates.
     pub range: u32,
-    /// True to compute the CRC-32 of the delivered bytes for the FIN-ACK; otherwise it carries 0.
+    /// True to compute the CRC-32 of the delivered bytes for the FIN-ACK; otherwise it carries 0
+    /// (classic).
     pub checksum: bool,
     /// True to keep the bytes for [`Listener::data`](crate::Listener::data); false to count them
     /// only, and then that call fails.
@@ -92,9 +94,11 @@ impl ReceiverConfig {
     /// Largest window of the reference receiver, in packets, and its
     /// [`range`](ReceiverConfig::range).
     pub const REFERENCE_WINDOW: u32 = 80_000;
-    /// Largest window in bytes. The listener's memory limit for a peer is smaller, and therefore
-    /// the one in force.
+    /// Largest window in bytes. The memory limit of a connection is smaller, and therefore the one
+    /// in force.
     const STREAM_WINDOW: u64 = 4 << 30;
+    /// Payload of a full packet of 1472 bytes, native.
+    const FULL_PAYLOAD: u64 = 1472 - (DATA_HEADER + TAG) as u64;
     /// Largest datagram that the reference receiver accepts, in bytes.
     pub const REFERENCE_DATAGRAM: usize = 1472;
 
@@ -106,7 +110,7 @@ impl ReceiverConfig {
             window: WindowPolicy::Growing { max: Self::REFERENCE_WINDOW },
             ack: AckPolicy::EveryPacket,
             acks: AckConfig::default(),
-            stream_window: WindowConfig::new(Self::STREAM_WINDOW, 1444),
+            stream_window: WindowConfig::new(Self::STREAM_WINDOW, Self::FULL_PAYLOAD),
             range: Self::REFERENCE_WINDOW,
             checksum: true,
             keep_payload: false,

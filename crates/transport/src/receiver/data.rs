@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::{Receiver, ReceiverEvent, State};
 use crate::receive_buffer::Arrival;
-use crate::wire::sealed::DataRun;
+use crate::wire::native::DataRun;
 use crate::wire::{Answer, Piece};
 use crate::{AckPolicy, Ecn};
 
@@ -15,7 +15,7 @@ impl Receiver {
         self.stats.data += 1;
         self.stats.ce += u64::from(ecn == Ecn::Ce);
         let end = match self.state {
-            State::Open { end } => end.map_or(u64::MAX, |end| end.seq),
+            State::Open { end } => end.unwrap_or(u64::MAX),
             // After the FIN, data is unexpected only in the classic format: a native sender
             // retransmits data whose ACKs were lost.
             State::Finishing { seq, .. } if piece.packet_number.is_some() => seq,
@@ -65,7 +65,7 @@ impl Receiver {
     /// the next in order.
     pub(crate) fn handle_run(&mut self, now: Instant, run: DataRun<'_>, ecn: Ecn, memory: u64) {
         let is_before_end = match self.state {
-            State::Open { end } => end.is_none_or(|end| run.range().end <= end.seq),
+            State::Open { end } => end.is_none_or(|end| run.range().end <= end),
             _ => false,
         };
         if !is_before_end || !self.stream.append_run(now, run, ecn, memory) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Event of one peer for the application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReceiverEvent {
-    /// A peer is connected: native, its SYN had a valid cookie; classic, its first packets arrived.
+    /// A classic peer is connected: its first packets arrived.
     Connected,
     /// A transfer began. An unfinished earlier one of this peer is discarded.
     Started,
@@ -17,15 +17,11 @@ pub enum ReceiverEvent {
     Finished {
         /// Length of the transfer, bytes.
         bytes: u64,
-        /// CRC-32 of the transfer; 0 if it is not computed.
+        /// CRC-32 of the transfer (classic); 0 if it is not computed.
         crc: u32,
         /// Time from the first to the last data packet.
         elapsed: Duration,
     },
-    /// A FIN contradicts the one that ended the transfer, before the application confirmed it. Some
-    /// packets are forged, so [`ReceiverEvent::Finished`] is void, and what was stored must be
-    /// dropped.
-    Contradicted,
     /// A half-open peer was removed. The application has not heard of it.
     Dropped,
     /// The peer was idle for too long, or the application closed it.

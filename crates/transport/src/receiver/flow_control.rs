@@ -9,8 +9,7 @@ use super::{LEAST_UNREAD, ReceiverConfig};
 use crate::receive_buffer::chunks::{CHUNK, SLOT};
 use crate::receive_buffer::{Arrival, Limits, ReceiveBuffer, Segment};
 use crate::wire::Numbering;
-use crate::wire::native::{MAX_EARLY_DATA_BYTES, MIN_EARLY_DATA_BYTES};
-use crate::wire::sealed::DataRun;
+use crate::wire::native::DataRun;
 
 /// Payload of a full classic packet, in bytes.
 const FULL_PACKET: u64 = 1464;
@@ -39,8 +38,7 @@ impl FlowControl {
         let (window, packet) = match numbering {
             Numbering::Packets => (Window::Packets(PacketWindow::new(first, config)), FULL_PACKET),
             Numbering::Bytes => {
-                let window =
-                    ReceiveWindow::new(first, config.stream_window).with_early_data(early_data_bytes(config));
+                let window = ReceiveWindow::new(first, config.stream_window);
                 (Window::Bytes(window), config.stream_window.mss)
             }
         };
@@ -192,11 +190,4 @@ impl FlowControl {
 /// chunks.
 fn set_window_memory(window: &mut ReceiveWindow, memory: u64) {
     window.set_memory(memory.saturating_sub(2 * (CHUNK + SLOT)).max(LEAST_UNREAD));
-}
-
-/// Returns the number of bytes accepted before a window is offered (early data): at least ten
-/// packets, and no more than the initial window.
-fn early_data_bytes(config: &ReceiverConfig) -> u64 {
-    let window = config.stream_window.initial.min(config.stream_window.max);
-    MAX_EARLY_DATA_BYTES.min(window).max(MIN_EARLY_DATA_BYTES)
 }

@@ -1,7 +1,7 @@
-//! State machine of one peer's receiver: handshake, data, replies, and close. Owns the state of the
-//! transfer and the reply queue; the stream, its flow control and its ACKs are in their own files.
-//! `docs/PROTOCOL.md` has the rules. The listener owns admission, the idle timeout and the peer's
-//! address.
+//! State machine of the receiver of one stream: data, replies, and close; and the handshake of a
+//! classic transfer. Owns the state of the transfer and the reply queue; the stream, its flow
+//! control and its ACKs are in their own files. `docs/PROTOCOL.md` has the rules. The listener
+//! (classic) or the connection (native) owns admission, the idle timeout and the peer's address.
 
 mod ack_policy;
 mod close;
@@ -20,13 +20,13 @@ mod window;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::StreamName;
 use crate::receive_buffer::chunks::ChunkPool;
-use crate::wire::native::{self, MAX_SACK_BLOCKS, SackBlock};
-use crate::wire::{self, Answer, FromSender, MAX_REPLY, Near, Numbering, Wire};
+use crate::wire::classic::{REPLY_LEN, encode_answer};
+use crate::wire::native::{self, SackBlock};
+use crate::wire::{Answer, FromSender, Numbering};
 use crate::{Ecn, TransmitBuf};
 pub use ack_policy::AckConfig;
-use close::{End, Fin};
+use close::Fin;
 pub use config::{AckPolicy, ReceiverConfig, WindowConfig, WindowPolicy};
 pub use events::{ReceiverEvent, ReceiverStats};
 pub(crate) use flight_limit::BufferShare;
@@ -48,17 +48,14 @@ const LEAST_UNREAD: u64 = 128 << 10;
 /// Idle timeout of a classic peer, whose address is not validated; as in the reference
 /// implementation.
 pub(crate) const CLASSIC_IDLE: Duration = Duration::from_secs(25);
-/// Idle timeout of a native peer: longer than a sender waits (100 s), so that a transfer survives
-/// an outage of the path.
-pub(crate) const NATIVE_IDLE: Duration = Duration::from_secs(120);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// No SYN has arrived.
     Listening,
     /// Data may arrive, up to `end` if the FIN has arrived.
-    Open { end: Option<End> },
-    /// The checksum of the data differs from the sender's, or a FIN contradicts what arrived.
+    Open { end: Option<u64> },
+    /// A FIN contradicts what arrived.
     Broken,
     /// The FIN was accepted at `since`. The FIN-ACK waits for the application's confirmation.
     Finishing { seq: u64, since: Instant },
@@ -66,15 +63,10 @@ enum State {
     Finished { seq: u64, crc: u32 },
 }
 
-/// Receiver of one peer.
+/// Receiver of one stream.
 #[derive(Debug)]
 pub(crate) struct Receiver {
     config: ReceiverConfig,
-    /// Idle timeout announced to the peer.
-    idle: Duration,
-    wire: Wire,
-    /// Name that the sender suggests for its stream.
-    name: Option<StreamName>,
     state: State,
     /// Number of the first packet or byte of the transfer.
     first: u64,
@@ -87,8 +79,6 @@ pub(crate) struct Receiver {
     ack_due: Option<Instant>,
     /// ACK frequency and delay: as configured, or as the sender requests if that is more frequent.
     acks: AckConfig,
-    /// Largest number of SACK blocks that the sender accepts in an ACK.
-    max_blocks: usize,
     /// Drops in the socket's receive queue (`SO_RXQ_OVFL`), as last reported by the listener.
     /// `None` if that queue does not limit the window.
     overflow: Option<u32>,
@@ -112,18 +102,14 @@ impl Receiver {
     /// Returns a receiver that waits for a SYN.
     pub(crate) fn new(config: ReceiverConfig) -> Self {
         Self {
-            idle: NATIVE_IDLE,
             config,
-            wire: Wire::default(),
-            name: None,
             state: State::Listening,
             first: 0,
-            stream: Stream::new(&config, Numbering::Packets, 0, MAX_SACK_BLOCKS),
+            stream: Stream::new(&config, Numbering::Packets, 0),
             share: None,
             replies: VecDeque::new(),
             ack_due: None,
             acks: config.acks,
-            max_blocks: MAX_SACK_BLOCKS,
             overflow: None,
             reports_drops: false,
             overflow_before: None,
@@ -135,16 +121,6 @@ impl Receiver {
             fin_repeated: false,
             stats: ReceiverStats::default(),
         }
-    }
-
-    /// Returns the name that the sender suggests for its stream.
-    pub(crate) fn name(&self) -> Option<&str> {
-        self.name.as_ref().map(StreamName::as_str)
-    }
-
-    /// Sets the idle timeout to announce to the peer (native).
-    pub(crate) fn set_idle(&mut self, idle: Duration) {
-        self.idle = idle;
     }
 
     /// Sets the part of the socket's receive buffer that the peer may fill. Initially there is no
@@ -181,7 +157,7 @@ impl Receiver {
     /// True if [`Receiver::poll_reply`] would create an ACK with the current window. A queued reply
     /// has an older window.
     pub(crate) fn may_offer(&self) -> bool {
-        self.ack_due.is_some() || self.replies.is_empty() && self.acknowledges()
+        self.ack_due.is_some()
     }
 
     /// Processes a packet. `memory` limits the bytes buffered beyond holes or unread; 128 KiB may
@@ -193,24 +169,19 @@ impl Receiver {
         match packet {
             FromSender::Syn(open) => self.on_syn(now, open),
             FromSender::Data(piece) => self.handle_data(now, piece, ecn, memory),
-            FromSender::Fin { seq, seal, understands_ack } => {
-                let fin = Fin { seq: *seq, seal: *seal, understands_ack: *understands_ack };
-                self.on_fin(now, fin, ecn);
+            &FromSender::Fin { seq, packet_number, understands_ack } => {
+                self.on_fin(now, Fin { seq, packet_number, understands_ack }, ecn);
             }
-            // The listener removes the peer.
-            FromSender::Close(_) => {}
         }
     }
 
-    /// Writes the next packet for the peer into `out` and returns its length.
-    pub(crate) fn poll_reply(&mut self, now: Instant, out: &mut [u8; MAX_REPLY]) -> Option<usize> {
+    /// Returns the next classic reply.
+    pub(crate) fn poll_reply(&mut self) -> Option<[u8; REPLY_LEN]> {
         self.make_due_ack();
-        if let Some(answer) = self.replies.pop_front() {
-            return wire::encode_answer(self.wire, answer, || self.params(), out);
-        }
-        let connection_id = self.wire.connection_id()?;
-        let (ack, blocks) = self.take_ack(now)?;
-        Some(native::encode_ack(connection_id, &ack, blocks, out))
+        let answer = self.replies.pop_front()?;
+        let mut reply = [0; REPLY_LEN];
+        encode_answer(answer, &mut reply);
+        Some(reply)
     }
 
     /// Returns the selective ACK to send now, if one is due.
@@ -225,7 +196,7 @@ impl Receiver {
         Some((ack, blocks))
     }
 
-    /// Returns the length of the stream if a FIN-ACK is to be sent now (version 2).
+    /// Returns the length of the stream if a FIN-ACK is to be sent now (native).
     pub(crate) fn take_fin_ack(&mut self) -> Option<u64> {
         match self.replies.pop_front()? {
             Answer::FinAck { ack, .. } => Some(ack),
@@ -237,12 +208,14 @@ impl Receiver {
     /// Returns their number.
     pub(crate) fn fill_acks(&mut self, out: &mut TransmitBuf) -> u64 {
         // A pending ACK may replace the newest queued one.
-        let Some(len) = self.wire.plain_ack_len().filter(|_| self.ack_due.is_none()) else { return 0 };
+        if self.ack_due.is_some() {
+            return 0;
+        }
         let mut count = 0;
-        while let Some(&Answer::Ack { ack, window }) = self.replies.front()
-            && let Some(slot) = out.slot(len)
+        while let Some(answer @ &Answer::Ack { .. }) = self.replies.front()
+            && let Some(slot) = out.slot(REPLY_LEN)
         {
-            wire::encode_plain_ack(ack, window, slot);
+            encode_answer(*answer, slot);
             self.replies.pop_front();
             count += 1;
         }
@@ -250,14 +223,11 @@ impl Receiver {
     }
 
     /// True if [`Receiver::poll_reply`] may return a packet.
-    pub(crate) fn may_reply(&self, now: Instant) -> bool {
-        self.ack_due.is_some()
-            || !self.replies.is_empty()
-            || self.acknowledges() && self.stream.selective.as_ref().is_some_and(|acks| acks.may_ack(now))
+    pub(crate) fn may_reply(&self) -> bool {
+        self.ack_due.is_some() || !self.replies.is_empty()
     }
 
-    /// Returns the time at which [`Receiver::poll_reply`] will return a packet if nothing else
-    /// happens.
+    /// Returns the time at which [`Receiver::take_ack`] will return an ACK if nothing else happens.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.stream.selective.as_ref()?.deadline().filter(|_| self.acknowledges())
     }
@@ -319,7 +289,7 @@ impl Receiver {
         }
     }
 
-    /// True if the data that arrived is not what the sender sent.
+    /// True if a FIN contradicts what arrived.
     pub(crate) fn is_broken(&self) -> bool {
         self.state == State::Broken
     }
@@ -327,19 +297,6 @@ impl Receiver {
     /// Returns the number of the next packet or byte expected.
     pub(crate) fn rcv_nxt(&self) -> u64 {
         self.stream.buffer.rcv_nxt()
-    }
-
-    /// Returns the numbers around which the peer's truncated numbers are expanded.
-    pub(crate) fn near(&self) -> Near {
-        Near {
-            seq: self.rcv_nxt(),
-            packet_number: self.stream.selective.as_ref().map_or(0, |acks| acks.largest_received()),
-        }
-    }
-
-    /// Returns the peer's connection ID, if the format has one.
-    pub(crate) fn connection_id(&self) -> Option<u64> {
-        self.wire.connection_id().filter(|_| self.state != State::Listening)
     }
 
     /// Takes the memory of the stream from `pool`. Only before the first data.
@@ -356,7 +313,7 @@ impl Receiver {
 
     /// Frees all memory of a transfer that was aborted. No packet of it may follow.
     pub(crate) fn discard(&mut self) {
-        self.stream = Stream::new(&self.config, Numbering::Bytes, 0, MAX_SACK_BLOCKS);
+        self.stream = Stream::new(&self.config, Numbering::Bytes, 0);
     }
 
     /// Returns the memory in use, in bytes.

@@ -9,8 +9,7 @@ use super::sack_list::SackList;
 use crate::Ecn;
 use crate::receive_buffer::{Arrival, ReceiveBuffer};
 use crate::wire::Piece;
-use crate::wire::native::{Ack, MAX_EARLY_DATA_BYTES, SackBlock};
-use crate::wire::sealed::RunFields;
+use crate::wire::native::{Ack, FITTING_BLOCKS, RunFields, SackBlock};
 
 /// First interval of the repetitions of an ACK that reopens a window, and their number. The
 /// interval doubles each time.
@@ -23,13 +22,11 @@ pub(super) struct SelectiveAcks {
     sacks: SackList,
     /// Blocks of the newest ACK.
     blocks: Vec<SackBlock>,
-    /// Largest number of SACK blocks that the sender accepts in an ACK.
-    max_blocks: usize,
     /// Bytes of stream in a packet of full size.
     mss: u64,
     /// True if the application read since the window was last updated.
     read: bool,
-    /// Window of the newest ACK, bytes.
+    /// Window of the newest ACK, bytes. Before the first one it counts as open.
     window: u64,
     reopened: Option<Reopened>,
     largest_received: u64,
@@ -48,15 +45,14 @@ struct Reopened {
 }
 
 impl SelectiveAcks {
-    pub(super) fn new(config: &ReceiverConfig, max_blocks: usize) -> Self {
+    pub(super) fn new(config: &ReceiverConfig) -> Self {
         Self {
             acks: Acks::new(config.acks),
             sacks: SackList::new(),
             blocks: Vec::new(),
-            max_blocks,
             mss: config.stream_window.mss,
             read: false,
-            window: MAX_EARLY_DATA_BYTES,
+            window: u64::MAX,
             reopened: None,
             largest_received: 0,
         }
@@ -128,19 +124,9 @@ impl SelectiveAcks {
         self.read = true;
     }
 
-    /// Requests an ACK of what has arrived.
-    pub(super) fn request(&mut self) {
-        self.acks.request();
-    }
-
     /// Returns the largest packet number received.
     pub(super) fn largest_received(&self) -> u64 {
         self.largest_received
-    }
-
-    /// True if [`SelectiveAcks::take`] may return an ACK now.
-    pub(super) fn may_ack(&self, now: Instant) -> bool {
-        self.read || self.acks.is_due(now) || self.is_reopening_due(now)
     }
 
     /// Returns the time at which the next ACK is due, if none is due yet.
@@ -165,7 +151,7 @@ impl SelectiveAcks {
         let fields = self.acks.take(now)?;
         self.blocks.clear();
         if let Some(held) = buffer.held() {
-            let report = self.sacks.report(held, self.max_blocks);
+            let report = self.sacks.report(held, FITTING_BLOCKS);
             self.blocks.extend(report.iter().map(|range| SackBlock { start: range.start, end: range.end }));
             self.blocks.sort_unstable_by_key(|block| block.start);
         }

@@ -9,7 +9,7 @@ use super::selective_acks::SelectiveAcks;
 use crate::Ecn;
 use crate::range_set::RangeSet;
 use crate::receive_buffer::{Arrival, Keep, MAX_RANGES, ReceiveBuffer, Segment};
-use crate::wire::sealed::DataRun;
+use crate::wire::native::DataRun;
 use crate::wire::{Numbering, Piece};
 
 #[derive(Debug)]
@@ -21,19 +21,18 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Returns a stream that begins at number `first`. Selective ACKs have at most `max_blocks`
-    /// blocks.
-    pub(super) fn new(config: &ReceiverConfig, numbering: Numbering, first: u64, max_blocks: usize) -> Self {
-        let keep = Keep { payload: config.keep_payload, checksum: config.checksum };
+    /// Returns a stream that begins at number `first`.
+    pub(super) fn new(config: &ReceiverConfig, numbering: Numbering, first: u64) -> Self {
         let flow = FlowControl::new(config, numbering, first);
         match numbering {
             Numbering::Packets => {
+                let keep = Keep { payload: config.keep_payload, checksum: config.checksum };
                 let buffer = ReceiveBuffer::of_packets(first, u64::from(config.range), keep);
                 Self { buffer, flow, selective: None }
             }
             Numbering::Bytes => {
-                let buffer = ReceiveBuffer::of_bytes(first, MAX_RANGES, keep);
-                Self { buffer, flow, selective: Some(Box::new(SelectiveAcks::new(config, max_blocks))) }
+                let buffer = ReceiveBuffer::of_bytes(first, MAX_RANGES, config.keep_payload);
+                Self { buffer, flow, selective: Some(Box::new(SelectiveAcks::new(config))) }
             }
         }
     }
@@ -41,7 +40,7 @@ impl Stream {
     /// Processes a data packet. `memory` limits the bytes beyond holes.
     pub(super) fn insert(&mut self, now: Instant, piece: &Piece<'_>, ecn: Ecn, memory: u64) -> Arrival {
         let Self { buffer, flow, selective } = self;
-        let segment = Segment { seq: piece.seq, payload: piece.payload, crc: piece.crc };
+        let segment = Segment { seq: piece.seq, payload: piece.payload };
         if let Some(acks) = selective
             && piece.payload.is_empty()
         {

@@ -9,13 +9,13 @@ mod native_acks;
 mod plain_acks;
 mod promises;
 mod reopened;
-mod repeated_syn;
 mod runs;
 mod transfer;
 mod unread;
 
 use super::*;
 use crate::wire::classic::decode_from_receiver;
+use crate::wire::native::Params;
 use crate::wire::{Ack, FromReceiver, FromSender, LinkProperties, Open, Piece};
 
 const LINK: LinkProperties =
@@ -47,6 +47,29 @@ impl Script {
         script
     }
 
+    /// Returns the receiver of a connection's stream.
+    fn native(config: ReceiverConfig) -> Self {
+        let mut script = Self::new(config);
+        script.receiver = Receiver::established(config, &Params::default(), None, script.now);
+        script
+    }
+
+    /// Passes a native data packet to the receiver, which requests an immediate ACK if `ack_now`.
+    fn native_data(&mut self, packet_number: u64, seq: u64, payload: &[u8], ack_now: bool) {
+        let packet_number = Some(packet_number);
+        let piece = Piece { seq, payload, packet_number, ack_now, ack_every: 0 };
+        self.receiver.handle_data(self.now, &piece, Ecn::NotEct, self.memory);
+    }
+
+    /// Returns the selective ACKs that are sent now, with their blocks.
+    fn native_acks(&mut self) -> Vec<(native::Ack, Vec<SackBlock>)> {
+        let mut acks = Vec::new();
+        while let Some((ack, blocks)) = self.receiver.take_ack(self.now) {
+            acks.push((ack, blocks.to_vec()));
+        }
+        acks
+    }
+
     /// A transfer from packet 0 that keeps its bytes.
     fn open() -> Self {
         Self::open_at(keeping(), 0)
@@ -58,7 +81,7 @@ impl Script {
     }
 
     fn syn(&mut self, seq: u32) -> &mut Self {
-        self.packet(&FromSender::Syn(Open::classic(seq, LINK)))
+        self.packet(&FromSender::Syn(Open { seq: u64::from(seq), link: LINK }))
     }
 
     fn data(&mut self, seq: u64, payload: &[u8]) -> &mut Self {
@@ -66,7 +89,7 @@ impl Script {
     }
 
     fn fin(&mut self, seq: u64) -> &mut Self {
-        self.packet(&FromSender::Fin { seq, seal: None, understands_ack: false })
+        self.packet(&FromSender::Fin { seq, packet_number: None, understands_ack: false })
     }
 
     fn packet(&mut self, packet: &FromSender<'_>) -> &mut Self {
@@ -80,10 +103,9 @@ impl Script {
     }
 
     fn replies(&mut self) -> Vec<FromReceiver<'static>> {
-        let mut out = [0; MAX_REPLY];
         let mut replies = Vec::new();
-        while let Some(len) = self.receiver.poll_reply(self.now, &mut out) {
-            replies.push(decode_from_receiver(&out[..len], self.receiver.rcv_nxt()).unwrap());
+        while let Some(reply) = self.receiver.poll_reply() {
+            replies.push(decode_from_receiver(&reply, self.receiver.rcv_nxt()).unwrap());
         }
         replies
     }
@@ -108,7 +130,7 @@ fn keeping() -> ReceiverConfig {
 }
 
 fn syn_ack(ack: u64, window: u32) -> FromReceiver<'static> {
-    FromReceiver::SynAck { ack, window: u64::from(window), params: None }
+    FromReceiver::SynAck { ack, window: u64::from(window) }
 }
 
 fn ack(ack: u64, window: u32) -> FromReceiver<'static> {

@@ -42,8 +42,6 @@ pub(crate) struct ReceiveWindow {
     window: u64,
     /// Offset of the first byte that was never offered.
     right_edge: u64,
-    /// Data below this offset may be sent before any window is offered.
-    early_data_end: u64,
     /// Offset of the first byte that the application has not read.
     read: u64,
     /// Offset of the first byte that has not arrived.
@@ -66,7 +64,6 @@ impl ReceiveWindow {
             edge_limit: u64::MAX,
             window: config.initial.min(config.max),
             right_edge: start,
-            early_data_end: start,
             read: start,
             rcv_nxt: start,
             arrived: start,
@@ -75,12 +72,6 @@ impl ReceiveWindow {
             round: None,
             peak: 0,
         }
-    }
-
-    /// Accepts the first `bytes` of the stream before any window is offered.
-    #[must_use]
-    pub(crate) fn with_early_data(self, bytes: u64) -> Self {
-        Self { early_data_end: self.right_edge + bytes, ..self }
     }
 
     /// Handles the arrival of accepted bytes up to offset `end`, in order or not; all bytes below
@@ -142,11 +133,7 @@ impl ReceiveWindow {
     pub(crate) fn offer(&mut self, now: Instant) -> u64 {
         if self.growth() >= self.step() {
             let edge = self.right_edge + self.growth();
-            // A byte that needed no offer measures nothing.
-            let byte = self.right_edge.max(self.early_data_end);
-            if self.probe.is_none() && byte < edge {
-                self.probe = Some(Probe { byte, offered: now });
-            }
+            self.probe.get_or_insert(Probe { byte: self.right_edge, offered: now });
             self.right_edge = edge;
         }
         self.right_edge
@@ -163,10 +150,9 @@ impl ReceiveWindow {
         growth >= step && (growth >= window / 4 || left < window / 2)
     }
 
-    /// Returns the offset from which data is refused: the first byte that was not offered and needs
-    /// an offer.
+    /// Returns the offset from which data is refused: the first byte that was not offered.
     pub(crate) fn right_edge(&self) -> u64 {
-        self.right_edge.max(self.early_data_end)
+        self.right_edge
     }
 
     /// Returns the window in bytes: the largest distance from the read offset to the right edge.

@@ -80,8 +80,8 @@ pub(crate) enum RttQuality {
     Nothing,
     /// At least one valid sample.
     Sampled,
-    /// One sample from before the cookie exchange. A receiver that emulates a link adds its delay
-    /// only afterwards, so the next sample replaces this one. Also the RTT assumed for a new path.
+    /// One sample from a handshake without the emulated link that the receiver adds afterwards, or
+    /// the RTT assumed for a new path. The next sample replaces it.
     Provisional,
     /// One ambiguous sample: the SYN was retransmitted, and the answer may belong to any of its
     /// transmissions (Karn). The next sample replaces this one.
@@ -124,18 +124,6 @@ impl Rtt {
     pub(crate) fn set_max_ack_delay(&mut self, delay: Duration) {
         if let Policy::Rfc6298(estimator) = &mut self.policy {
             estimator.set_max_ack_delay(delay);
-        }
-    }
-
-    /// True after the handshake.
-    pub(crate) fn is_known(&self) -> bool {
-        self.quality != RttQuality::Nothing
-    }
-
-    /// Records that the SYN was retransmitted.
-    pub(crate) fn on_syn_again(&mut self) {
-        if self.quality == RttQuality::Provisional {
-            self.quality = RttQuality::Guessed;
         }
     }
 
@@ -271,8 +259,6 @@ mod tests {
         rtt.on_handshake(ms(1), Duration::ZERO, RttQuality::Provisional);
         assert_eq!((rtt.srtt(), rtt.min_rtt(), rtt.rto()), (ms(1), None, RTO_UNSAMPLED));
         assert_eq!(rtt.sampled(), None);
-        rtt.on_syn_again();
-        assert_eq!((rtt.sampled(), rtt.rto()), (None, RTO_AFTER_LOST_SYN));
         rtt.on_sample(ms(600), 1);
         assert_eq!(rtt.sampled(), Some(ms(600)));
         assert_eq!((rtt.srtt(), rtt.min_rtt(), rtt.rto()), (ms(600), Some(ms(600)), ms(1800)));

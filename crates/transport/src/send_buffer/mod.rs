@@ -1,5 +1,5 @@
 //! Send buffer: bytes written by the application and not yet acknowledged, addressed by stream
-//! offset, and the CRC-32 of the stream. Bytes lie where their packets will be sent from.
+//! offset, and the CRC-32 of a classic stream. Bytes lie where their packets will be sent from.
 
 mod chunk;
 mod pool;
@@ -7,7 +7,7 @@ mod pool;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::crc::{Combiner, Crc32};
+use crate::crc::Crc32;
 use crate::{Frame, Reuse};
 use chunk::Chunk;
 pub(crate) use chunk::Cut;
@@ -28,44 +28,10 @@ pub(crate) struct SendBuffer {
     last: usize,
     /// Stream offset after the last byte written.
     end: u64,
-    crc: Crc,
+    /// CRC-32 of the bytes written; `None` if it is not computed.
+    crc: Option<Crc32>,
     /// Memory in which a sealed packet is opened.
     scratch: Vec<u8>,
-}
-
-/// Origin of the CRC-32 of the stream. Each byte is read at most once for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Checksum {
-    /// Computed when the bytes are written.
-    OfWrites,
-    /// Combined from the CRC-32 of each packet, which the caller passes to [`SendBuffer::sent`].
-    OfPackets,
-    /// Not computed, because packets are authenticated.
-    None,
-}
-
-/// CRC-32 of the stream.
-#[derive(Debug)]
-enum Crc {
-    /// Computed when the bytes are written.
-    Written(Crc32),
-    /// Combined from the CRC-32 of each packet, which the packet's check needs anyway.
-    Sent {
-        crc: u32,
-        combiner: Box<Combiner>,
-    },
-    None,
-}
-
-impl Crc {
-    /// Records the first transmission of the next `len` bytes; `crc` is their CRC-32, if the format
-    /// has one.
-    #[inline]
-    fn sent(&mut self, len: usize, crc: Option<u32>) {
-        if let (Self::Sent { crc: whole, combiner }, Some(piece)) = (self, crc) {
-            *whole = combiner.append(*whole, piece, len);
-        }
-    }
 }
 
 /// Batch of packets that is sent from the frame in which it was written.
@@ -76,13 +42,9 @@ pub(crate) struct Ready {
 }
 
 impl SendBuffer {
-    /// Returns an empty buffer.
-    pub(crate) fn new(checksum: Checksum, memory: FramePool) -> Self {
-        let crc = match checksum {
-            Checksum::OfWrites => Crc::Written(Crc32::new()),
-            Checksum::OfPackets => Crc::Sent { crc: 0, combiner: Box::default() },
-            Checksum::None => Crc::None,
-        };
+    /// Returns an empty buffer, which computes the CRC-32 of the stream if it `has_checksum`.
+    pub(crate) fn new(has_checksum: bool, memory: FramePool) -> Self {
+        let crc = has_checksum.then(Crc32::new);
         Self { chunks: VecDeque::new(), memory, released: 0, last: 0, end: 0, crc, scratch: Vec::new() }
     }
 
@@ -135,19 +97,13 @@ impl SendBuffer {
         let mut at = chunk.written;
         chunk.written += n;
         self.end += n as u64;
-        if let Crc::Written(crc) = &mut self.crc {
+        if let Some(crc) = &mut self.crc {
             while at < chunk.written {
                 let piece = chunk.piece(at, chunk.written - at);
                 crc.update(piece);
                 at += piece.len();
             }
         }
-    }
-
-    /// Records the first transmission of the next `len` bytes; `crc` is their CRC-32, if the format
-    /// has one.
-    pub(crate) fn sent(&mut self, len: usize, crc: Option<u32>) {
-        self.crc.sent(len, crc);
     }
 
     /// Returns the number of full packets from `cut.offset` on that can be sent without a copy.
@@ -168,22 +124,21 @@ impl SendBuffer {
 
     /// Prepares `count` packets that are [`SendBuffer::ready`]. `encode` completes a packet from
     /// its index and its memory, in which the payload lies between room for the header and room for
-    /// the trailer. It returns the payload's CRC-32 if the format has one. `resent` is the
-    /// number of retransmissions so far. `None` if an unsent batch references the frame.
+    /// the trailer. `resent` is the number of retransmissions so far. `None` if an unsent batch
+    /// references the frame.
     pub(crate) fn send_in_place(
         &mut self,
         cut: Cut,
         count: usize,
         resent: u64,
-        mut encode: impl FnMut(u64, &mut [u8]) -> Option<u32>,
+        mut encode: impl FnMut(u64, &mut [u8]),
     ) -> Option<Ready> {
         let at = self.find(cut.offset);
         let chunk = self.chunks.get_mut(at)?;
         let (start, packets) = chunk.packets(cut, count)?;
         let len = packets.len();
         for (number, packet) in (0..).zip(packets.chunks_exact_mut(cut.packet_len())) {
-            let crc = encode(number, packet);
-            self.crc.sent(cut.mss, crc);
+            encode(number, packet);
         }
         chunk.on_sent_in_place(len, resent);
         Some(Ready { frame: Arc::clone(&chunk.frame), start })
@@ -196,12 +151,9 @@ impl SendBuffer {
         cut: Cut,
         count: usize,
         resent: u64,
-        mut encode: impl FnMut(u64, &mut [u8]),
+        encode: impl FnMut(u64, &mut [u8]),
     ) -> Option<Ready> {
-        let ready = self.send_in_place(cut, count, resent, |number, packet| {
-            encode(number, packet);
-            None
-        })?;
+        let ready = self.send_in_place(cut, count, resent, encode)?;
         let at = self.find(cut.offset);
         self.chunks[at].on_sealed(cut, count);
         Some(ready)
@@ -241,13 +193,6 @@ impl SendBuffer {
             rest = tail;
         });
         self.scratch = scratch;
-    }
-
-    /// Returns the CRC-32 of the `len` bytes from `offset` on, of which none may be sealed.
-    pub(crate) fn checksum(&mut self, offset: u64, len: usize) -> u32 {
-        let mut crc = Crc32::new();
-        self.for_pieces(offset, len, |_, _, piece| crc.update(piece));
-        crc.sum()
     }
 
     /// Calls `take` with consecutive slices of the `len` bytes from `offset` on, their chunk and
@@ -292,14 +237,9 @@ impl SendBuffer {
         self.end
     }
 
-    /// Returns the CRC-32 (IEEE 802.3) of the bytes written so far. [`Checksum::OfPackets`]: of the
-    /// bytes sent so far. [`Checksum::None`]: 0.
+    /// Returns the CRC-32 (IEEE 802.3) of the bytes written so far; 0 if it is not computed.
     pub(crate) fn crc(&self) -> u32 {
-        match &self.crc {
-            Crc::Written(crc) => crc.sum(),
-            Crc::Sent { crc, .. } => *crc,
-            Crc::None => 0,
-        }
+        self.crc.as_ref().map_or(0, Crc32::sum)
     }
 
     /// Returns the index of the chunk with the byte at `offset`. If that byte is not written: of

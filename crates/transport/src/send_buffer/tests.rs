@@ -1,4 +1,3 @@
-use super::Checksum::{OfPackets, OfWrites};
 use super::*;
 use crate::{FileOffset, FrameSource};
 use rdt_testing::Numbers;
@@ -15,8 +14,8 @@ fn data(len: u32) -> Vec<u8> {
     (0..len).map(|i| (i % 251) as u8).collect()
 }
 
-fn own(checksum: Checksum) -> SendBuffer {
-    SendBuffer::new(checksum, FramePool::new())
+fn own(has_checksum: bool) -> SendBuffer {
+    SendBuffer::new(has_checksum, FramePool::new())
 }
 
 fn write(buffer: &mut SendBuffer, cut: Cut, mut bytes: &[u8]) {
@@ -37,29 +36,14 @@ fn read(buffer: &mut SendBuffer, from: usize, len: usize) -> Vec<u8> {
 #[test]
 fn bytes_read_back_across_frames() {
     let data = data(300_000);
-    let mut buffer = own(OfWrites);
+    let mut buffer = own(true);
     write(&mut buffer, cut(0), &data);
     for (from, len) in [(60_001, 100_000), (7, 1444), (65_000, 1444), (64_416, 1), (64_415, 2), (0, 300_000)]
     {
         assert_eq!(read(&mut buffer, from, len), &data[from..from + len], "{len} from {from}");
-        assert_eq!(buffer.checksum(from as u64, len), crc32fast::hash(&data[from..from + len]));
     }
     assert_eq!(buffer.crc(), crc32fast::hash(&data));
     assert_eq!(buffer.end(), 300_000);
-}
-
-#[test]
-fn combined_crc_covers_sent_bytes() {
-    let data = data(10_000);
-    let mut buffer = own(OfPackets);
-    write(&mut buffer, cut(0), &data);
-    assert_eq!(buffer.crc(), 0);
-    let mut sent = 0;
-    for len in [1444, 1444, 1444, 1444, 17, 1444] {
-        buffer.sent(len, Some(crc32fast::hash(&data[sent..sent + len])));
-        sent += len;
-        assert_eq!(buffer.crc(), crc32fast::hash(&data[..sent]));
-    }
 }
 
 /// Sends all ready packets in place; returns the batch's bytes.
@@ -67,9 +51,7 @@ fn lend(buffer: &mut SendBuffer, cut: Cut) -> Vec<u8> {
     let count = buffer.ready(cut);
     let encode = |number: u64, packet: &mut [u8]| {
         packet[..8].copy_from_slice(&number.to_le_bytes());
-        let (payload, trailer) = packet[cut.header..].split_at_mut(cut.mss);
-        trailer.fill(0xee);
-        Some(crc32fast::hash(payload))
+        packet[cut.header + cut.mss..].fill(0xee);
     };
     let ready = buffer.send_in_place(cut, count, 0, encode).expect("the frame is not shared");
     ready.frame.bytes()[ready.start..ready.start + count * cut.packet_len()].to_vec()
@@ -78,7 +60,7 @@ fn lend(buffer: &mut SendBuffer, cut: Cut) -> Vec<u8> {
 #[test]
 fn packets_leave_in_place() {
     let data = data(2000 + 70 * 1464);
-    let mut buffer = own(OfPackets);
+    let mut buffer = own(true);
     write(&mut buffer, cut(0), &data);
     let mut offset = 0;
     for packets in [PACKETS, 71 - PACKETS] {
@@ -92,7 +74,7 @@ fn packets_leave_in_place() {
         offset += packets * 1464;
     }
     assert_eq!(buffer.ready(cut(offset)), 0, "a piece of a packet is none");
-    assert_eq!(buffer.crc(), crc32fast::hash(&data[..71 * 1464]));
+    assert_eq!(buffer.crc(), crc32fast::hash(&data));
     assert_eq!(read(&mut buffer, 0, data.len()), data, "headers touch nothing");
 }
 
@@ -100,7 +82,7 @@ fn packets_leave_in_place() {
 fn frame_begins_with_rest_of_packet() {
     let data = data(200_000);
     for before in [1, 600, 1463, 1464, 100_000] {
-        let mut buffer = own(OfWrites);
+        let mut buffer = own(true);
         // From here on, packets are divided differently.
         write(&mut buffer, cut(0), &data[..before]);
         let start = before as u64 - 1;
@@ -125,7 +107,7 @@ fn headers_and_trailers_spare_the_payload() {
     let mut draw = |below: usize| usize::try_from(numbers.below(below as u64)).unwrap();
     let data = data(400_000);
     for round in 0..60 {
-        let mut buffer = own(if round % 2 == 0 { OfPackets } else { Checksum::None });
+        let mut buffer = own(round % 2 == 0);
         let (mut written, mut in_place) = (0, 0);
         while written < 300_000 {
             let cut = Cut {
@@ -173,7 +155,7 @@ fn sealed_packets_read_back_opened() {
     let mut draw = |below: usize| usize::try_from(numbers.below(below as u64)).unwrap();
     let data = data(300_000);
     for _ in 0..40 {
-        let mut buffer = own(Checksum::None);
+        let mut buffer = own(false);
         let (mut written, mut sealed) = (0, 0);
         while written < 200_000 {
             let cut = Cut { offset: written as u64, header: 24, mss: 300 + draw(3000), trailer: 16 };
@@ -210,7 +192,7 @@ fn sealed_packets_read_back_opened() {
 #[test]
 fn frame_has_bit_for_each_sealed_packet() {
     let cut = Cut { offset: 0, header: 24, mss: 100, trailer: 16 };
-    let mut buffer = own(Checksum::None);
+    let mut buffer = own(false);
     write(&mut buffer, cut, &data(50_000));
     assert_eq!(buffer.ready(cut), 128);
     buffer.seal_in_place(cut, 128, 0, |_, _| {}).expect("the frame is not shared");
@@ -220,13 +202,13 @@ fn frame_has_bit_for_each_sealed_packet() {
 #[test]
 fn oversized_packets_lie_end_to_end() {
     let (data, cut) = (data(200_000), Cut { offset: 0, header: 8, mss: 65_519, trailer: 0 });
-    let mut buffer = own(OfWrites);
+    let mut buffer = own(true);
     write(&mut buffer, cut, &data);
     assert_eq!((buffer.ready(cut), buffer.unready(cut)), (0, None));
     assert_eq!(read(&mut buffer, 10, 150_000), &data[10..150_010]);
     // The largest one that fits.
     let cut = Cut { offset: 0, header: 8, mss: 65_499, trailer: 0 };
-    let mut buffer = own(OfWrites);
+    let mut buffer = own(true);
     write(&mut buffer, cut, &data);
     assert_eq!((buffer.ready(cut), lend(&mut buffer, cut).len()), (1, 65_507));
 }
@@ -234,10 +216,10 @@ fn oversized_packets_lie_end_to_end() {
 #[test]
 fn frame_held_by_batch_is_not_written() {
     let data = data(3 * 1464);
-    let mut buffer = own(OfWrites);
+    let mut buffer = own(true);
     write(&mut buffer, cut(0), &data[..1464]);
-    let held = buffer.send_in_place(cut(0), 1, 0, |_, _| None).expect("the frame is not shared yet");
-    assert!(buffer.send_in_place(cut(0), 1, 0, |_, _| None).is_none());
+    let held = buffer.send_in_place(cut(0), 1, 0, |_, _| ()).expect("the frame is not shared yet");
+    assert!(buffer.send_in_place(cut(0), 1, 0, |_, _| ()).is_none());
     let before = held.frame.bytes().to_vec();
     write(&mut buffer, cut(1464), &data[1464..]);
     assert_eq!(held.frame.bytes(), before);
@@ -246,7 +228,7 @@ fn frame_held_by_batch_is_not_written() {
 
 #[test]
 fn memory_follows_what_is_not_released() {
-    let mut buffer = own(OfWrites);
+    let mut buffer = own(true);
     for round in 0..1000_u64 {
         write(&mut buffer, cut(round * PACKETS * 1464), &vec![7; 44 * 1464]);
         buffer.release(round * PACKETS * 1464, 0);
@@ -257,7 +239,7 @@ fn memory_follows_what_is_not_released() {
 #[test]
 fn empty_buffer_returns_its_frame() {
     let memory = FramePool::new();
-    let (mut a, mut b) = (SendBuffer::new(OfWrites, memory.clone()), SendBuffer::new(OfWrites, memory));
+    let (mut a, mut b) = (SendBuffer::new(true, memory.clone()), SendBuffer::new(true, memory));
     write(&mut a, cut(0), &vec![1; 44 * 1464 + 10]);
     a.release(44 * 1464 + 9, 0);
     assert_eq!(a.chunks.len(), 1, "one byte is left");
@@ -275,7 +257,7 @@ fn empty_buffer_returns_its_frame() {
 fn run_that_fits_a_frame_is_not_split() {
     // Packets written and sent, packets allowed now, packets of them in one frame.
     for (sent, run, whole) in [(30, 20, 20), (30, 14, 14), (21, 30, 23), (30, 45, 14), (43, 44, 44)] {
-        let mut buffer = own(OfWrites);
+        let mut buffer = own(true);
         write(&mut buffer, cut(0), &vec![1; sent * 1464]);
         let next = cut(sent as u64 * 1464);
         let most = run * 1464;
@@ -283,7 +265,7 @@ fn run_that_fits_a_frame_is_not_split() {
         buffer.advance(room);
         assert_eq!((room, buffer.ready(next)), (whole * 1464, whole), "{run} after {sent}");
     }
-    let mut buffer = own(OfWrites);
+    let mut buffer = own(true);
     write(&mut buffer, cut(0), &vec![1; 30 * 1464]);
     assert_eq!(buffer.spare(cut(29 * 1464), 20 * 1464).len(), 14 * 1464, "a packet is not sent yet");
 }
@@ -291,7 +273,7 @@ fn run_that_fits_a_frame_is_not_split() {
 #[test]
 #[should_panic(expected = "more than there was room for")]
 fn room_does_not_outlast_the_memory() {
-    let mut buffer = own(OfPackets);
+    let mut buffer = own(true);
     buffer.spare(cut(0), u64::MAX);
     buffer.release(0, 0);
     buffer.advance(1);
@@ -299,7 +281,7 @@ fn room_does_not_outlast_the_memory() {
 
 #[test]
 fn release_of_full_frame_keeps_buffer_usable() {
-    let mut buffer = own(OfWrites);
+    let mut buffer = own(true);
     write(&mut buffer, cut(0), &vec![1; 44 * 1464]);
     buffer.release(44 * 1464, 0);
     write(&mut buffer, cut(44 * 1464), &[2; 10]);
@@ -308,7 +290,7 @@ fn release_of_full_frame_keeps_buffer_usable() {
 
 #[test]
 fn spare_is_limited_and_split_by_packet() {
-    let mut buffer = own(OfWrites);
+    let mut buffer = own(true);
     write(&mut buffer, cut(0), &[1; 1000]);
     let pieces: Vec<_> = buffer.spare(cut(0), u64::MAX).within(2000).map(|piece| piece.len()).collect();
     assert_eq!(pieces, [464, 1464, 72]);
@@ -338,11 +320,11 @@ impl FrameSource for Lendable {
 #[test]
 fn returned_frames_say_when_reusable() {
     let (send, wears) = std::sync::mpsc::channel();
-    let mut buffer = SendBuffer::new(OfWrites, FramePool::of(Box::new(Lendable(send))));
+    let mut buffer = SendBuffer::new(true, FramePool::of(Box::new(Lendable(send))));
     let frame = PACKETS * 1464;
     write(&mut buffer, cut(0), &data(5 * 44 * 1464));
     let leaves = |buffer: &mut SendBuffer, offset, count, resent| {
-        buffer.send_in_place(cut(offset), count, resent, |_, _| None).expect("the frame is not shared");
+        buffer.send_in_place(cut(offset), count, resent, |_, _| ()).expect("the frame is not shared");
     };
     leaves(&mut buffer, 0, 44, 0);
     buffer.release(frame, 0);

@@ -16,7 +16,8 @@ use crate::endpoint::one_by_one;
 use crate::receiver::sack_list::MAX_BLOCKS;
 use crate::recovery::scoreboard::Acked;
 use crate::recovery::{AckArrival, AckOutcome, Ended, Lost, SegmentRun, Timing, Verdict, WindowUpdate};
-use crate::wire::{Ack, Echo, FromReceiver};
+use crate::wire::classic::REPLY_LEN;
+use crate::wire::{Ack, Echo, FromReceiver, Wire};
 use crate::{Ecn, Endpoint, RtoPolicy, Trace};
 
 /// Send times of acknowledged segments, for RTT samples.
@@ -61,7 +62,8 @@ impl Sender {
         // The estimator of RFC 6298 weights samples by the data in flight, which is unknown within
         // coalesced ACKs.
         let unweighted = self.config.rto == RtoPolicy::Reference;
-        let plain = self.config.wire.plain_ack_len() == Some(stride) && self.recovery.coalesces_acks();
+        let plain =
+            self.config.wire == Wire::Classic && stride == REPLY_LEN && self.recovery.coalesces_acks();
         if bytes.is_empty() || !plain || !unweighted {
             return one_by_one(self, now, (), Ecn::NotEct, bytes, stride);
         }
@@ -92,8 +94,7 @@ impl Sender {
     }
 
     pub(super) fn on_datagram(&mut self, now: Instant, datagram: &[u8]) {
-        let (snd_una, next_number) = (self.flight.board.snd_una(), self.flight.next_number());
-        if let Ok(reply) = self.codec.decode(datagram, snd_una, next_number) {
+        if let Ok(reply) = self.codec.decode(datagram, self.flight.board.snd_una()) {
             self.on_reply(now, &reply, datagram.len());
         } else {
             self.observers.on_received(now, None, datagram.len());
@@ -107,15 +108,12 @@ impl Sender {
         self.give_up_timer.forget_unreachable();
         match *reply {
             FromReceiver::Ack(ack) => self.on_ack(now, &ack, false),
-            FromReceiver::SynAck { ack, window, params } => self.on_syn_ack(now, ack, window, params),
-            FromReceiver::Retry(cookie) => self.on_retry(now, cookie),
+            FromReceiver::SynAck { ack, window } => self.on_syn_ack(now, ack, window),
             FromReceiver::FinAck { ack, crc } => self.on_fin_ack(now, ack, crc),
-            FromReceiver::Close(close) => self.on_close(close.reason, close.answers),
-            FromReceiver::Versions(versions) => self.on_versions(versions),
         }
     }
 
-    /// Processes a reply that the connection has opened and decoded (version 2), from a packet of
+    /// Processes a reply that the connection has opened and decoded (native), from a packet of
     /// `len` bytes.
     pub(crate) fn handle_reply(&mut self, now: Instant, reply: &FromReceiver<'_>, len: usize) {
         self.stats.datagrams_received += 1;
@@ -127,13 +125,12 @@ impl Sender {
     /// before.
     pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, coalesced: bool) {
         let una = self.flight.board.snd_una();
-        if !self.data_flows() || ack.ack < una {
+        if self.state != State::Open || ack.ack < una {
             return self.stats.stale += 1;
         }
         if !self.is_possible(ack) {
             return;
         }
-        self.open_by_answer(now);
         let prior = Prior::of(&self.flight.board, self.peer.window.size());
         self.peer.window.on_ack(ack, ack.ack > una, self.flight.next_number());
         if self.flight.board.is_empty() {
@@ -240,7 +237,7 @@ impl Sender {
             old_path_bytes: if is_old { acked.bytes } else { arrived.old_path_bytes },
             largest_acked: echoes.largest_acked,
             duplicates: self.peer.duplicates,
-            overflow: ack.overflow.filter(|_| self.config.wanted_params().overflow),
+            overflow: ack.overflow.filter(|_| self.config.wants_overflow()),
             window,
             latest_rtt,
             mss: self.path.mss as u64,

@@ -1,4 +1,4 @@
-//! Ends of a transfer: FIN and FIN-ACK, a CLOSE from the receiver, invalid ACKs, or timeouts. In
+//! Ends of a stream: FIN and FIN-ACK, invalid ACKs, or timeouts. In
 //! the native format the FIN follows the last data at once. While data is outstanding, the timers
 //! of data cover the FIN, and ACKs show whether it arrived. When all data is acknowledged, the FIN
 //! has its own timer.
@@ -13,9 +13,8 @@ use super::path_mtu::PathMtu;
 use super::{Sender, SenderEvent, State};
 use crate::congestion::Cause;
 use crate::recovery::{AckOutcome, Expired, LostTo, Timeout};
-use crate::wire::native::CloseReason;
 use crate::wire::{Ack, DataHeader};
-use crate::{PacketKind, Phase, Trace, TransferError, TransmitBuf};
+use crate::{PacketKind, Trace, TransferError, TransmitBuf};
 
 /// Divisor of `srtt`. A FIN-ACK is late if it comes `srtt` / 4 after the last ACK: the initial
 /// reordering window (RFC 8985, section 6.2).
@@ -80,34 +79,21 @@ impl Sender {
         Ok(())
     }
 
-    /// Aborts the transfer. A native receiver gets a CLOSE. No event follows.
+    /// Aborts the stream. No event follows.
     pub fn abort(&mut self) {
-        if let State::Aborting { .. } = self.state {
-            return;
-        }
-        let told = self.data_flows() && self.codec.close_len() > 0;
-        let reason = CloseReason::Aborted;
-        self.state = if told { State::Aborting { reason } } else { State::Closed };
-        self.stop_timers();
+        self.close();
     }
 
-    /// True if the peer has received the FIN and all data (version 2). Its application may not have
+    /// True if the peer has received the FIN and all data (native). Its application may not have
     /// read them.
     pub(crate) fn has_arrived(&self) -> bool {
         self.flight.board.is_empty() && self.closing.is_some_and(|closing| closing.has_arrived())
     }
 
-    pub(super) fn fail(&mut self, phase: Phase, error: TransferError) {
+    pub(super) fn fail(&mut self, error: TransferError) {
+        let phase = self.phase();
         self.close();
         self.events.push_back(SenderEvent::Failed { phase, error });
-    }
-
-    /// Like [`Sender::fail`], but tells the receiver if the format can.
-    pub(super) fn fail_and_close(&mut self, error: TransferError, reason: CloseReason) {
-        self.fail(self.phase(), error);
-        if self.codec.close_len() > 0 {
-            self.state = State::Aborting { reason };
-        }
     }
 
     pub(super) fn close(&mut self) {
@@ -125,13 +111,12 @@ impl Sender {
     /// Starts to close when the stream has ended and all data is sent (native) or acknowledged
     /// (classic).
     pub(super) fn close_if_done(&mut self) {
-        if !self.stream.finishing || self.closing.is_some() || !self.data_flows() {
+        if !self.stream.finishing || self.closing.is_some() || self.state != State::Open {
             return;
         }
         let sent = self.fresh_len() == 0;
         let idle = self.flight.board.is_empty();
         if sent && (idle || self.stream.fin_with_data) {
-            self.stop_params_request();
             self.closing = Some(Closing { unanswered: 0, sent_count: 0, send: true, sent: None });
             if idle {
                 self.recovery.stop();
@@ -145,12 +130,6 @@ impl Sender {
         self.flight.board.is_empty() && self.closing.is_none()
     }
 
-    pub(super) fn transmit_close(&mut self, reason: CloseReason, out: &mut TransmitBuf) -> Option<()> {
-        self.codec.encode_close(reason, out.slot(self.codec.close_len())?);
-        self.state = State::Closed;
-        Some(())
-    }
-
     pub(super) fn transmit_fin(&mut self, now: Instant, attempt: u32, out: &mut TransmitBuf) -> Option<()> {
         let head = DataHeader {
             seq: self.flight.board.snd_nxt(),
@@ -161,7 +140,7 @@ impl Sender {
         let sent_count = self.closing.map_or(0, |closing| closing.sent_count) + 1;
         let again = self.closing.is_some_and(|closing| closing.is_sent());
         let slot = out.slot(self.codec.fin_len(again))?;
-        self.codec.encode_fin(head, self.stream.buffer.crc(), slot);
+        self.codec.encode_fin(head, slot);
         self.flight.on_transmitted(now, None, 0, 1);
         let idle = self.flight.board.is_empty();
         if attempt == 1 && idle {
@@ -176,7 +155,7 @@ impl Sender {
         let rto = rto.min(self.give_up_timer.time_left(now));
         let sent = SentFin { packet_number: head.packet_number, at: now, arrived: false, again };
         self.closing = Some(Closing { unanswered: attempt, sent_count, send: false, sent: Some(sent) });
-        if self.state == State::Open && idle {
+        if idle {
             self.control_at = Some(now + rto);
         }
         let (offset, length) = (self.flight.board.next_offset(), self.codec.fin_len(again));
@@ -240,34 +219,14 @@ impl Sender {
             return;
         }
         let (packet, attempts) = (self.flight.board.snd_nxt(), closing.unanswered);
-        self.fail(Phase::Close, TransferError::Timeout { packet, attempts });
-    }
-
-    /// Handles a CLOSE. `answers` is the packet number that a stateless reset answers.
-    pub(super) fn on_close(&mut self, reason: CloseReason, answers: Option<u64>) {
-        let over = matches!(self.state, State::Idle | State::Aborting { .. } | State::Closed);
-        if over || answers.is_some_and(|packet_number| !self.proves_forgotten(packet_number)) {
-            return self.stats.stale += 1;
-        }
-        self.fail(self.phase(), TransferError::Closed(reason));
-    }
-
-    /// True if a stateless reset for packet `packet_number` proves that the receiver lost the
-    /// connection. `packet_number` must be sent after the first packet from the receiver arrived:
-    /// earlier ones may have arrived before the SYN. And no later transmission may have been
-    /// acknowledged.
-    fn proves_forgotten(&self, packet_number: u64) -> bool {
-        self.state == State::Open
-            && (self.handshake.first_after_open..self.flight.next_number()).contains(&packet_number)
-            && self.flight.largest_acked().is_none_or(|largest| largest < packet_number)
+        self.fail(TransferError::Timeout { packet, attempts });
     }
 
     pub(super) fn on_fin_ack(&mut self, now: Instant, ack: u64, crc: u32) {
         let asked = self.closing.is_some_and(|closing| closing.is_sent());
-        if !asked || !self.data_flows() || ack != self.flight.board.snd_nxt() {
+        if !asked || self.state != State::Open || ack != self.flight.board.snd_nxt() {
             return self.stats.stale += 1;
         }
-        self.open_by_answer(now);
         if !self.flight.board.is_empty() {
             // The FIN-ACK acknowledges the data whose ACKs were lost.
             let observers = &mut self.observers;
@@ -357,7 +316,7 @@ impl Sender {
     /// Ends the transfer: the receiver acknowledges what it cannot have received.
     #[cold]
     pub(super) fn end_for_invalid_acks(&mut self) {
-        self.fail_and_close(TransferError::InvalidAcks, CloseReason::Protocol);
+        self.fail(TransferError::InvalidAcks);
     }
 
     /// Responds to a retransmission timeout caused by loss in the network.
@@ -379,8 +338,7 @@ impl Sender {
     /// Fails the transfer after an answer that acknowledged nothing, if none has for too long.
     pub(super) fn limit_no_progress(&mut self, now: Instant) {
         if self.give_up_timer.lacks_progress(now) {
-            let error = TransferError::NoProgress(self.config.no_progress);
-            self.fail_and_close(error, CloseReason::Aborted);
+            self.fail(TransferError::NoProgress(self.config.no_progress));
         }
     }
 
@@ -388,7 +346,7 @@ impl Sender {
     fn exhaust(&mut self, now: Instant, attempts: u32) {
         let seq = self.flight.board.snd_una();
         self.observers.on(now, &Trace::AttemptsExhausted { seq });
-        self.fail(self.phase(), TransferError::Timeout { packet: seq, attempts });
+        self.fail(TransferError::Timeout { packet: seq, attempts });
     }
 
     /// Handles `reports` of ICMP "port unreachable". Ignored before the handshake, when the
@@ -400,24 +358,24 @@ impl Sender {
         if self.is_idle() {
             self.give_up_timer.forget_unreachable();
         } else if self.give_up_timer.on_unreachable(now, reports) {
-            self.fail(self.phase(), TransferError::Gone);
+            self.fail(TransferError::Gone);
         }
     }
 
     /// Handles the timeout of a SYN or FIN.
     pub(super) fn on_control_timeout(&mut self, now: Instant) {
         let limit = self.config.attempts.syn;
-        let silent = self.handshake.elapsed(now) >= self.config.handshake_give_up;
+        let opened_for = self.first_syn_at.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
+        let silent = opened_for >= self.config.handshake_give_up;
         match self.state {
             State::Opening { attempts, .. } if attempts >= limit || silent => {
-                self.fail(self.phase(), TransferError::Timeout { packet: 0, attempts });
+                self.fail(TransferError::Timeout { packet: 0, attempts });
             }
             State::Opening { attempts, sent_at, .. } => {
                 self.state = State::Opening { attempts, sent_at, send: true };
             }
-            State::Open if self.handshake.awaits_params() => self.handshake.on_params_timeout(),
             State::Open => self.on_fin_timeout(now),
-            State::Idle | State::Aborting { .. } | State::Closed => {}
+            State::Idle | State::Closed => {}
         }
     }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::path_mtu::PathMtu;
 use crate::congestion::{Algorithm, Controller, ControllerFactory, Start};
 use crate::recovery::{self, LossRecovery, Segment};
-use crate::wire::native::{LinkRequest, MAX_EARLY_DATA_BYTES, Params};
-use crate::wire::{Codec, LinkProperties, Numbering, Wire};
+use crate::wire::native::{LinkRequest, Params};
+use crate::wire::{LinkProperties, Numbering, Wire};
 use crate::{ConfigError, LossDetection, MAX_DATAGRAM, Reordering, RtoPolicy, StreamName};
 
 /// Memory of a packet in flight in addition to its payload, bytes.
@@ -54,7 +54,7 @@ impl FromStr for LossWindow {
     }
 }
 
-/// Parameters of one transfer.
+/// Parameters of one stream.
 #[derive(Debug, Clone)]
 pub struct SenderConfig {
     /// The format.
@@ -111,15 +111,13 @@ pub struct SenderConfig {
     /// before they arrive, to be sent more than its path carries. Must be random, and unknown to
     /// the receiver.
     pub skip_seed: Option<u64>,
-    /// Largest number of bytes sent before the receiver offers a window, at most 65,536 (native). 0
-    /// for none: then data waits for the SYN-ACK.
-    pub early_data: u64,
+    /// Seed of the times of BBR's probes (native); must be random.
+    pub seed: u64,
     /// Lower limit of the first timeout of data, which is three handshake RTTs. The default of 40
     /// ms is the minimum of later timeouts. The reference sender has 0, and so fails if the
     /// receiver pauses for 50 tiny timeouts at the start.
     pub min_rto: Duration,
-    /// Name that the sender suggests for the stream (native). In version 1 every host on the path
-    /// can read it; in version 2 it is encrypted.
+    /// Name that the sender suggests for the stream (native).
     pub name: Option<StreamName>,
     /// Memory limit of packets in flight, bytes. [`SenderConfig::validate`] rejects a window that
     /// needs more.
@@ -151,20 +149,21 @@ impl SenderConfig {
             ecn: false,
             attempts: Attempts::default(),
             skip_seed: None,
-            early_data: MAX_EARLY_DATA_BYTES,
+            seed: 0,
             min_rto: Duration::from_millis(40),
             name: None,
             memory_limit: 1 << 30,
         }
     }
 
-    /// Returns the configuration of a native transfer without tuning: BBR, RACK-TLP, pacing.
-    /// `connection_id` must be random.
-    pub fn native(connection_id: u64) -> Self {
+    /// Returns the configuration of a stream of a native connection without tuning: BBR, RACK-TLP,
+    /// pacing. `seed` must be random.
+    pub fn native(seed: u64) -> Self {
         let link =
             LinkProperties { rtt_s: 0.0, speed_bps: 1e10, loss_forward: 0.0, loss_reverse: 0.0, buffer: 1 };
         let mut config = Self {
-            wire: Wire::Native { connection_id },
+            wire: Wire::Native,
+            seed,
             congestion: Algorithm::default(),
             recovery: LossDetection::Rack,
             pacing: true,
@@ -195,32 +194,30 @@ impl SenderConfig {
 
     /// Returns the payload of a full packet, bytes.
     pub fn payload_size(&self) -> usize {
-        self.packet_size.saturating_sub(self.wire.data_header())
-    }
-
-    pub(crate) fn codec(&self) -> Codec {
-        let max_datagram = u16::try_from(self.packet_size).unwrap_or(u16::MAX);
-        let params = Params { max_datagram, ..self.wanted_params() };
-        Codec::new(self.wire, self.link, params).with_name(self.name.clone())
+        self.packet_size.saturating_sub(self.wire.overhead())
     }
 
     /// Returns the transport parameters by which this side requests ACKs and a link.
     pub(crate) fn wanted_params(&self) -> Params {
         Params {
-            ack_every: self.ack_every(),
+            wanted_ack_every: self.ack_every(),
             link: self.link_request,
-            // Behind an emulated link the receiver's socket buffer limits no window, and drops are
-            // not reported.
-            overflow: self.link_request.is_none(),
+            overflow: self.wants_overflow(),
             ..Params::default()
         }
+    }
+
+    /// True if this side requests the count of socket drops. Behind an emulated link the receiver's
+    /// socket buffer limits no window, and drops are not reported.
+    pub(crate) fn wants_overflow(&self) -> bool {
+        self.link_request.is_none()
     }
 
     /// Returns the number of packets per ACK to request: 1 for a window of one packet, else the
     /// default.
     fn ack_every(&self) -> u16 {
         let fixed = self.fixed_window().unwrap_or(u32::MAX);
-        if self.window.min(fixed) > 1 { Params::default().ack_every } else { 1 }
+        if self.window.min(fixed) > 1 { Params::default().wanted_ack_every } else { 1 }
     }
 
     /// True if data is sent with ECT(0) until validation fails. The controller must respond to CE
@@ -238,8 +235,8 @@ impl SenderConfig {
     }
 
     /// Returns the initial payload of a full packet, bytes.
-    pub(crate) fn first_payload_size(&self, codec: &Codec) -> usize {
-        self.path_mtu().map_or(self.packet_size, |mtu| mtu.size()).saturating_sub(codec.overhead())
+    pub(crate) fn first_payload_size(&self) -> usize {
+        self.path_mtu().map_or(self.packet_size, |mtu| mtu.size()).saturating_sub(self.wire.overhead())
     }
 
     /// Returns a controller in its initial state; `rtt` is the handshake RTT.
@@ -250,7 +247,7 @@ impl SenderConfig {
             loss_window: self.loss_window(),
             paced: self.pacing,
             rtt,
-            seed: self.skip_seed.or(self.wire.connection_id()).unwrap_or(0),
+            seed: self.seed,
         };
         match &self.controller_factory {
             Some(factory) => factory.build(start),

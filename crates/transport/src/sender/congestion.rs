@@ -347,7 +347,7 @@ mod tests {
 
     fn reno() -> (SenderConfig, CongestionControl) {
         let config = SenderConfig { congestion: Algorithm::Reno, ..SenderConfig::native(7) };
-        let control = CongestionControl::new(&config, config.first_payload_size(&config.codec()));
+        let control = CongestionControl::new(&config, config.first_payload_size());
         (config, control)
     }
 

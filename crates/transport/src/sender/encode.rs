@@ -3,8 +3,8 @@
 
 use super::ack_frequency::AckFrequency;
 use crate::send_buffer::{Cut, Ready, SendBuffer};
-use crate::wire::{Codec, DataHeader, classic, native, sealed};
-use crate::{Frame, MAX_DATAGRAM, TransmitBuf, crc};
+use crate::wire::{Codec, DataHeader, classic, native};
+use crate::{Frame, MAX_DATAGRAM, TransmitBuf};
 
 /// Headers of consecutive data packets.
 #[derive(Debug, Clone, Copy)]
@@ -95,17 +95,8 @@ impl Segments<'_> {
         let ready = match codec {
             Codec::Classic { .. } => buffer.send_in_place(cut, packets, resent, |number, packet| {
                 classic::encode_data_header(heads.nth(number).seq, packet);
-                None
             }),
-            Codec::Native { connection_id, .. } => {
-                buffer.send_in_place(cut, packets, resent, |number, packet| {
-                    let (header, payload) = packet.split_at_mut(native::DATA_HEADER);
-                    let crc = crc::hash(payload);
-                    native::encode_data_header(*connection_id, &heads.nth(number), crc, header);
-                    Some(crc)
-                })
-            }
-            Codec::Sealed(codec) => buffer.seal_in_place(cut, packets, resent, |number, packet| {
+            Codec::Native(codec) => buffer.seal_in_place(cut, packets, resent, |number, packet| {
                 codec.seal_data(&heads.nth(number), packet);
             }),
         };
@@ -115,15 +106,14 @@ impl Segments<'_> {
         Some(Encoded { count, full })
     }
 
-    /// Copies a single segment into the batch, behind the body of an ACK (version 2). `None` if the
+    /// Copies a single segment into the batch, behind the body of an ACK (native). `None` if the
     /// batch has no room.
     fn encode_with_ack(&mut self, ack: &[u8], out: &mut TransmitBuf) -> Option<Encoded> {
-        let Codec::Sealed(codec) = self.codec else { return None };
+        let Codec::Native(codec) = self.codec else { return None };
         let slot = out.slot(self.cut.packet_len() + ack.len())?;
-        let payload = sealed::DATA_HEADER + ack.len()..slot.len() - sealed::TAG;
+        let payload = native::DATA_HEADER + ack.len()..slot.len() - native::TAG;
         self.buffer.copy_to(self.cut.offset, &mut slot[payload]);
         codec.seal_data_with_ack(&self.heads.nth(0), ack, slot);
-        self.buffer.sent(self.cut.mss, None);
         Some(Encoded { count: 1, full: false })
     }
 
@@ -138,8 +128,7 @@ impl Segments<'_> {
             let Some(slot) = out.slot(cut.packet_len()) else {
                 return Encoded { count, full: true };
             };
-            let crc = put_segment(codec, buffer, heads.nth(count), cut.offset + count * heads.len, slot);
-            buffer.sent(cut.mss, crc);
+            put_segment(codec, buffer, heads.nth(count), cut.offset + count * heads.len, slot);
             count += 1;
         }
         if unready == Some(count) {
@@ -150,34 +139,24 @@ impl Segments<'_> {
     }
 }
 
-/// Writes a segment with the payload at stream offset `offset`. Returns the payload's CRC-32, if
-/// the format has one. The CRC reads the source, because the destination may not be in the cache.
+/// Writes a segment with the payload at stream offset `offset`.
 pub(super) fn put_segment(
     codec: &Codec,
     buffer: &mut SendBuffer,
     head: DataHeader,
     offset: u64,
     slot: &mut [u8],
-) -> Option<u32> {
+) {
     match codec {
         Codec::Classic { .. } => {
             let (header, payload) = slot.split_at_mut(classic::DATA_HEADER);
             classic::encode_data_header(head.seq, header);
             buffer.copy_to(offset, payload);
-            None
         }
-        Codec::Native { connection_id, .. } => {
-            let (header, payload) = slot.split_at_mut(native::DATA_HEADER);
-            let crc = buffer.checksum(offset, payload.len());
-            native::encode_data_header(*connection_id, &head, crc, header);
-            buffer.copy_to(offset, payload);
-            Some(crc)
-        }
-        Codec::Sealed(codec) => {
-            let payload = sealed::payload_of(slot);
+        Codec::Native(codec) => {
+            let payload = native::payload_of(slot);
             buffer.copy_opened(offset, payload, |packet| codec.reopen(packet, head.packet_number));
             codec.seal_data(&head, slot);
-            None
         }
     }
 }

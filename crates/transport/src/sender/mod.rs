@@ -1,4 +1,5 @@
-//! Sender of one transfer: handshake, transmission within the windows, loss recovery, close.
+//! Sender of one stream: transmission within the windows, loss recovery, close; and the handshake of
+//! a classic transfer.
 //! `docs/PROTOCOL.md` gives the rules and their sources.
 //!
 //! [`Sender`] connects parts that own their state: the stream, the data in flight, loss recovery,
@@ -33,8 +34,7 @@ use rdt_crypto::PacketKey;
 
 use crate::recovery::{Flight, LossRecovery};
 use crate::send_buffer::{Cut, FramePool, Spare};
-use crate::wire::Codec;
-use crate::wire::native::CloseReason;
+use crate::wire::{Codec, Wire};
 use crate::{ConfigError, Ecn, Endpoint, Observer, Phase, Timer, TransferError, TransmitBuf};
 use blocked::BlockedTime;
 pub use blocked::{Blocked, Waited};
@@ -43,8 +43,7 @@ pub use config::{Attempts, LossWindow, SenderConfig};
 use congestion::CongestionControl;
 pub use ecn::{EcnFailure, EcnState};
 use give_up_timer::GiveUpTimer;
-use handshake::Handshake;
-pub(crate) use handshake::{Established, Syns};
+pub(crate) use handshake::Established;
 use keep_alive::KeepAlive;
 use observer::{Observers, Snapshot};
 pub(crate) use path::INITIAL_RTT;
@@ -63,13 +62,12 @@ const MAX_POOL_WAIT_RTT: Duration = Duration::from_millis(1);
 pub enum SenderEvent {
     /// The handshake completed.
     Connected {
-        /// Handshake RTT, measured from the SYN that the SYN-ACK names. Classic names none: from
-        /// the last SYN. If an ACK of early data opened the connection: the current `srtt`.
+        /// Handshake RTT. Classic: from the last SYN.
         rtt: Duration,
     },
     /// The FIN-ACK arrived: all data was delivered.
     Finished {
-        /// CRC-32 computed by the receiver; 0 if it computes none.
+        /// CRC-32 computed by the receiver (classic); 0 if it computes none.
         crc: u32,
     },
     /// The transfer ended without success.
@@ -85,25 +83,24 @@ pub enum SenderEvent {
 enum State {
     /// Before [`Sender::open`].
     Idle,
-    /// The SYN was sent `attempts` times, last at `sent_at`; with `send` it is due again. Early
-    /// data may follow if a RETRY offered a window.
+    /// The SYN was sent `attempts` times, last at `sent_at`; with `send` it is due again (classic).
     Opening { attempts: u32, sent_at: Option<Instant>, send: bool },
     /// The handshake completed.
     Open,
-    /// Aborted by the application; a CLOSE is due.
-    Aborting { reason: CloseReason },
     /// Finished, failed or aborted.
     Closed,
 }
 
-/// Sender of one transfer. The application calls [`Sender::open`], [`Sender::spare`] with
+/// Sender of one stream: of a classic transfer, or inside of a [`Connection`](crate::Connection). The
+/// application of a classic one calls [`Sender::open`], [`Sender::spare`] with
 /// [`Sender::advance`] (or [`Sender::write`]) and [`Sender::finish`]; the driver calls
 /// [`Endpoint`].
 pub struct Sender {
     config: SenderConfig,
     codec: Codec,
     state: State,
-    handshake: Handshake,
+    /// Send time of the first SYN (classic).
+    first_syn_at: Option<Instant>,
     stream: SendStream,
     flight: Flight,
     recovery: Box<dyn LossRecovery>,
@@ -123,10 +120,11 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Returns an idle sender with a frame pool of its own.
+    /// Returns an idle sender of a classic transfer, with a frame pool of its own.
     ///
     /// # Errors
-    /// Every error of [`SenderConfig::validate`].
+    /// Every error of [`SenderConfig::validate`]. [`ConfigError::Keys`] for the native format, whose
+    /// senders are in a [`ConnectionSet`](crate::ConnectionSet).
     pub fn new(config: SenderConfig) -> Result<Self, ConfigError> {
         Self::with_memory(config, FramePool::new())
     }
@@ -136,7 +134,10 @@ impl Sender {
     /// # Errors
     /// As [`Sender::new`].
     pub fn with_memory(config: SenderConfig, memory: FramePool) -> Result<Self, ConfigError> {
-        let codec = config.codec();
+        if config.wire == Wire::Native {
+            return Err(ConfigError::Keys);
+        }
+        let codec = Codec::Classic { link: config.link };
         Self::with_codec(config, codec, memory)
     }
 
@@ -150,7 +151,7 @@ impl Sender {
         }
         Ok(Self {
             state: State::Idle,
-            handshake: Handshake::default(),
+            first_syn_at: None,
             stream: SendStream::new(&codec, memory),
             flight,
             recovery: config.loss_recovery(),
@@ -175,18 +176,18 @@ impl Sender {
         self.flight.next_number()
     }
 
-    /// Replaces the key of all further packets (version 2). Returns false without effect while
+    /// Replaces the key of all further packets (native). Returns false without effect while
     /// packets that the key before the present one sealed may have to be opened for
     /// retransmission.
     pub(crate) fn update_key(&mut self, key: Arc<PacketKey>) -> bool {
         let (una, next) = (self.flight.board.una_offset(), self.flight.board.next_offset());
         match &mut self.codec {
-            Codec::Sealed(codec) => codec.update_key(key, una, next),
-            Codec::Classic { .. } | Codec::Native { .. } => false,
+            Codec::Native(codec) => codec.update_key(key, una, next),
+            Codec::Classic { .. } => false,
         }
     }
 
-    /// Gives the body of an ACK to the next DATA packet that has room for it (version 2).
+    /// Gives the body of an ACK to the next DATA packet that has room for it (native).
     pub(crate) fn carry_ack(&mut self, body: Vec<u8>) {
         self.stream.carried_ack = Some(body);
     }
@@ -326,7 +327,7 @@ impl Sender {
     #[cfg(test)]
     pub(crate) fn wants_data(&self) -> bool {
         let allowed = self.windows_allow(self.path.mss).is_ok();
-        self.data_flows() && !self.stream.finishing && allowed && self.fresh_len() == 0
+        self.state == State::Open && !self.stream.finishing && allowed && self.fresh_len() == 0
     }
 
     /// Releases memory that an idle sender does not need.
@@ -365,7 +366,6 @@ impl Sender {
     /// Returns the phase to report in a failure.
     fn phase(&self) -> Phase {
         match self.state {
-            // A short transfer may be complete before its SYN is answered.
             _ if self.closing.is_some_and(|closing| closing.is_sent()) => Phase::Close,
             State::Opening { .. } => Phase::Connect,
             _ => Phase::Send,
@@ -443,12 +443,12 @@ impl Endpoint for Sender {
 
     fn poll_transmit(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<()> {
         let before = out.segments();
-        if matches!(self.state, State::Opening { send: true, .. }) || self.requests_params() {
+        if matches!(self.state, State::Opening { send: true, .. }) {
             // The SYN has a batch of its own, because the packets behind it have another ECN
             // codepoint.
             self.transmit_next(now, out);
         } else {
-            if self.data_flows() {
+            if self.state == State::Open {
                 out.set_ecn(self.path.ecn.codepoint());
             }
             let idle = self.stats.last_ack_at.filter(|_| self.flight.board.is_empty());

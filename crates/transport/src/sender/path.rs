@@ -51,7 +51,7 @@ impl Path {
             mean_rtt: None,
             mtu: config.path_mtu(),
             ecn: PathEcn::new(config.uses_ecn()),
-            mss: config.first_payload_size(codec),
+            mss: config.first_payload_size(),
             header: codec.data_header(),
             trailer: codec.data_trailer(),
         }

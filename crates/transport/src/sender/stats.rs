@@ -34,7 +34,7 @@ pub struct SenderStats {
     pub bytes_acked: u64,
     /// Bytes written by the application so far.
     pub bytes_written: u64,
-    /// CRC-32 of the bytes written so far (classic) or sent so far (native). The receiver's CRC-32
+    /// CRC-32 of the bytes written so far (classic); 0 if it is not computed. The receiver's CRC-32
     /// is in [`SenderEvent::Finished`](crate::SenderEvent).
     pub crc: u32,
     /// Retransmission timeouts.

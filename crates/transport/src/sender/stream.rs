@@ -1,7 +1,7 @@
 //! Stream of the application: its send buffer, and the rules for packets that are not full.
 
 use crate::Frame;
-use crate::send_buffer::{Checksum, FramePool, SendBuffer};
+use crate::send_buffer::{FramePool, SendBuffer};
 use crate::wire::Codec;
 
 /// Limit of unsent bytes in the buffer, or the congestion window if that is less: several full
@@ -23,20 +23,16 @@ pub(super) struct SendStream {
     /// Payload of the newest batch that reached the limit of a send call, bytes; 0 before the
     /// first.
     pub(super) batch: u64,
-    /// Body of an ACK of the other direction, for the next DATA packet with room (version 2).
+    /// Body of an ACK of the other direction, for the next DATA packet with room (native).
     pub(super) carried_ack: Option<Vec<u8>>,
 }
 
 impl SendStream {
     /// Returns an empty stream.
     pub(super) fn new(codec: &Codec, pool: FramePool) -> Self {
-        let checksum = match codec {
-            Codec::Classic { .. } => Checksum::OfWrites,
-            Codec::Native { .. } => Checksum::OfPackets,
-            Codec::Sealed(_) => Checksum::None,
-        };
         Self {
-            buffer: SendBuffer::new(checksum, pool),
+            // Native packets are authenticated.
+            buffer: SendBuffer::new(!codec.has_packet_numbers(), pool),
             finishing: false,
             pushed: 0,
             short_end: 0,
@@ -90,11 +86,13 @@ impl SendStream {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::SenderConfig;
+    use crate::LinkProperties;
 
     #[test]
     fn batches_are_whole_packets() {
-        let mut stream = SendStream::new(&SenderConfig::native(1).codec(), FramePool::new());
+        let link =
+            LinkProperties { rtt_s: 0.0, speed_bps: 1e9, loss_forward: 0.0, loss_reverse: 0.0, buffer: 1 };
+        let mut stream = SendStream::new(&Codec::Classic { link }, FramePool::new());
         assert_eq!(stream.batches(1, 1000), 65_000, "the first batch is taken for 64 KiB");
         stream.batch = 10_000;
         for (count, mss, bytes) in [(1, 1000, 10_000), (3, 1472, 29_440), (1, 20_000, 20_000)] {

@@ -4,7 +4,6 @@ mod ack_frequency;
 mod acks;
 mod close;
 mod dup_acks;
-mod early;
 mod ecn;
 mod fed;
 mod fin;
@@ -13,8 +12,8 @@ mod handshake;
 mod idle;
 mod invalid_acks;
 mod native;
-mod no_connection;
 mod numbered;
+mod params;
 mod random;
 mod receiver_drops;
 mod recovery;
@@ -30,7 +29,7 @@ use crate::congestion::Algorithm;
 use crate::recovery::Segment;
 use crate::wire::classic::{self, REPLY_LEN, decode_from_sender, encode_reply};
 use crate::wire::native::Params;
-use crate::wire::{self, Ack, FromReceiver, FromSender, LinkProperties, Piece};
+use crate::wire::{Ack, FromReceiver, FromSender, LinkProperties, Piece};
 use crate::{Resend, Trace};
 use rdt_testing::ms;
 
@@ -68,15 +67,11 @@ impl Script {
 
     /// Creates a sender that is not opened.
     fn idle(config: SenderConfig) -> Self {
-        let epoch = rdt_testing::epoch();
-        Self {
-            sender: Sender::new(config).unwrap(),
-            epoch,
-            now: epoch,
-            batch: TransmitBuf::new(64),
-            payloads: Vec::new(),
-            written: 0,
-        }
+        Self::of(Sender::new(config).unwrap(), rdt_testing::epoch())
+    }
+
+    fn of(sender: Sender, epoch: Instant) -> Self {
+        Self { sender, epoch, now: epoch, batch: TransmitBuf::new(64), payloads: Vec::new(), written: 0 }
     }
 
     /// Creates a connected sender: SYN at 0 ms, SYN-ACK with `window` after `rtt` ms, which is the
@@ -182,7 +177,6 @@ impl Script {
                 }
                 Sent::Data(seq)
             }
-            FromSender::Close(_) => panic!("no classic packet"),
         }
     }
 
@@ -224,14 +218,13 @@ fn encoded(reply: &FromReceiver<'_>) -> [u8; REPLY_LEN] {
             (ack, u32::try_from(window).unwrap())
         }
         FromReceiver::FinAck { ack, crc } => (ack, crc),
-        _ => panic!("{reply:?} is not classic"),
     };
     encode_reply(reply.kind(), ack, value, &mut datagram);
     datagram
 }
 
 fn syn_ack(window: u32) -> FromReceiver<'static> {
-    FromReceiver::SynAck { ack: 0, window: u64::from(window), params: None }
+    FromReceiver::SynAck { ack: 0, window: u64::from(window) }
 }
 
 fn ack(ack: u64, window: u32) -> FromReceiver<'static> {

@@ -13,7 +13,6 @@ use super::{Blocked, Closing, Sender, State};
 use crate::recovery::{Fate, Leave, Pending, Probe, Repeat, Resent, Segment, Timing};
 use crate::send_buffer::Cut;
 use crate::wire::DataHeader;
-use crate::wire::native::CloseReason;
 use crate::{PacketKind, Resend, TransmitBuf};
 
 /// Divisor of the congestion window. A path MTU probe of at most a quarter of the window may hold
@@ -24,12 +23,10 @@ const MTU_PROBE_CWND_DIVISOR: u64 = 4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     Syn { attempt: u32 },
-    ParamsRequest,
     Again(Repeat),
     Fresh(Fresh),
     KeepAlive,
     Fin { attempt: u32 },
-    Close(CloseReason),
     Wait(Blocked),
 }
 
@@ -54,12 +51,10 @@ impl Sender {
     fn next(&self, now: Instant) -> Next {
         match self.state {
             State::Opening { attempts, send: true, .. } => Next::Syn { attempt: attempts + 1 },
-            State::Open if self.handshake.requests_params() => Next::ParamsRequest,
-            State::Opening { .. } | State::Open if self.data_flows() => match self.closing {
+            State::Open => match self.closing {
                 Some(Closing { unanswered, send: true, .. }) => Next::Fin { attempt: unanswered + 1 },
                 _ => self.next_data(now),
             },
-            State::Aborting { reason } => Next::Close(reason),
             _ => Next::Wait(Blocked::NoData),
         }
     }
@@ -136,7 +131,7 @@ impl Sender {
 
     /// Returns the payload length of the next path MTU probe.
     fn mtu_candidate_len(&self) -> Option<usize> {
-        let mtu = self.path.mtu.as_ref().filter(|_| self.state == State::Open)?;
+        let mtu = self.path.mtu.as_ref()?;
         let size = mtu.candidate().filter(|size| *size <= self.peer.max_datagram())?;
         Some(size - self.path.overhead())
     }
@@ -164,7 +159,7 @@ impl Sender {
             self.window_room()
         };
         let waiting = self.stream.end() - self.flight.board.next_offset();
-        self.data_flows() && !self.stream.finishing && waiting < wanted && !self.awaits_frames()
+        self.state == State::Open && !self.stream.finishing && waiting < wanted && !self.awaits_frames()
     }
 
     fn next_repeat(&self, repeat: Repeat) -> Next {
@@ -221,8 +216,7 @@ impl Sender {
     }
 
     /// True if the segment at `offset` lies beyond the receive window, so that the receiver dropped
-    /// it: early data may exceed the window that is offered later. Always false for the oldest
-    /// segment, which probes the window.
+    /// it: the window shrank. Always false for the oldest segment, which probes the window.
     fn beyond_peer_window(&self, offset: u64) -> bool {
         let board = &self.flight.board;
         let base = board.una_offset();
@@ -240,12 +234,10 @@ impl Sender {
     pub(super) fn transmit_next(&mut self, now: Instant, out: &mut TransmitBuf) -> bool {
         let sent = match self.next(now) {
             Next::Syn { attempt } => self.transmit_syn(now, attempt, out).map(|()| 1),
-            Next::ParamsRequest => self.transmit_params_request(now, out).map(|()| 1),
             Next::Again(repeat) => self.transmit_again(now, repeat, out).map(|()| 1),
             Next::Fresh(fresh) => self.transmit_fresh(now, fresh, out),
             Next::KeepAlive => self.transmit_keep_alive(now, out).map(|()| 1),
             Next::Fin { attempt } => self.transmit_fin(now, attempt, out).map(|()| 1),
-            Next::Close(reason) => self.transmit_close(reason, out).map(|()| 1),
             Next::Wait(why) => {
                 self.wait(now, why);
                 None
@@ -335,11 +327,10 @@ impl Sender {
     /// the others changed it.
     fn start_timers(&mut self, now: Instant, starts: bool, count: u64) -> Option<Instant> {
         let alone = Timing { rtt: &self.path.rtt, may_wait: starts };
-        let open = self.state == State::Open;
-        if open && (starts || count == 1) {
+        if starts || count == 1 {
             self.recovery.on_sent(now, &alone);
         }
-        if !open || count == 1 {
+        if count == 1 {
             return None;
         }
         let first = if starts { self.recovery.deadline() } else { None };

@@ -3,7 +3,8 @@
 //! read, so no datagram can cause a panic.
 
 use super::{
-    Ack, FromReceiver, FromSender, LinkProperties, Open, PacketKind, Piece, WireError, unwrap_near, wrap,
+    Ack, Answer, FromReceiver, FromSender, LinkProperties, Open, PacketKind, Piece, WireError, unwrap_near,
+    wrap,
 };
 
 /// Length of a data packet's header, bytes.
@@ -35,7 +36,7 @@ pub(crate) fn decode_from_sender(datagram: &[u8], near: u64) -> Result<FromSende
         SYN => decode_syn(raw, datagram).map(FromSender::Syn),
         FIN => Ok(FromSender::Fin {
             seq: unwrap(raw, near)?,
-            seal: None,
+            packet_number: None,
             understands_ack: *payload == flags_word(ACK).to_le_bytes(),
         }),
         _ => Err(WireError::Flags),
@@ -46,7 +47,7 @@ pub(crate) fn decode_from_sender(datagram: &[u8], near: u64) -> Result<FromSende
 pub(crate) fn decode_from_receiver(datagram: &[u8], near: u64) -> Result<FromReceiver<'static>, WireError> {
     let (flags, ack, value) = decode_reply(datagram, near)?;
     if flags == SYN | ACK {
-        Ok(FromReceiver::SynAck { ack, window: u64::from(value), params: None })
+        Ok(FromReceiver::SynAck { ack, window: u64::from(value) })
     } else if flags == ACK {
         Ok(FromReceiver::Ack(Ack::plain(ack, u64::from(value))))
     } else if flags == FIN | ACK {
@@ -111,7 +112,18 @@ pub(crate) fn encode_reply(kind: PacketKind, ack: u64, value: u32, out: &mut [u8
     put(out, 8, wrap(ack));
 }
 
-fn decode_syn(seq: u32, datagram: &[u8]) -> Result<Open<'_>, WireError> {
+/// Writes a reply; `out` has [`REPLY_LEN`] bytes. A window beyond 32 bits saturates.
+pub(crate) fn encode_answer(answer: Answer, out: &mut [u8]) {
+    let packets = |window: u64| u32::try_from(window).unwrap_or(u32::MAX);
+    let (kind, ack, value) = match answer {
+        Answer::SynAck { ack, window } => (PacketKind::SynAck, ack, packets(window)),
+        Answer::Ack { ack, window } => (PacketKind::Ack, ack, packets(window)),
+        Answer::FinAck { ack, crc } => (PacketKind::FinAck, ack, crc),
+    };
+    encode_reply(kind, ack, value, out);
+}
+
+fn decode_syn(seq: u32, datagram: &[u8]) -> Result<Open, WireError> {
     let packet: &[u8; SYN_LEN] = datagram.try_into().map_err(|_| WireError::Length)?;
     let link = LinkProperties {
         rtt_s: f32::from_bits(u32_at(packet, 8)),
@@ -121,7 +133,7 @@ fn decode_syn(seq: u32, datagram: &[u8]) -> Result<Open<'_>, WireError> {
         buffer: u32_at(packet, 24),
     };
     link.validate().map_err(|_| WireError::Link)?;
-    Ok(Open::classic(seq, link))
+    Ok(Open { seq: u64::from(seq), link })
 }
 
 /// Returns the flag byte of a flags word after a check of its magic and reserved bits.
@@ -173,7 +185,10 @@ mod tests {
         let mut out = [0; SYN_LEN];
         encode_syn(0, &LINK, &mut out);
         assert_eq!(out.as_slice(), bytes(SYN_VECTOR));
-        assert_eq!(decode_from_sender(&bytes(SYN_VECTOR), 0), Ok(FromSender::Syn(Open::classic(0, LINK))));
+        assert_eq!(
+            decode_from_sender(&bytes(SYN_VECTOR), 0),
+            Ok(FromSender::Syn(Open { seq: 0, link: LINK }))
+        );
     }
 
     #[test]
@@ -190,20 +205,20 @@ mod tests {
         assert_eq!(out.as_slice(), bytes("80aa1183 2d000000"));
         assert_eq!(
             decode_from_sender(&out, 45),
-            Ok(FromSender::Fin { seq: 45, seal: None, understands_ack: false })
+            Ok(FromSender::Fin { seq: 45, packet_number: None, understands_ack: false })
         );
         let mut heeding = [0; ACK_AWARE_FIN_LEN];
         encode_fin(45, &mut heeding);
         assert_eq!(heeding[..], bytes("80aa1183 2d000000 40aa1183")[..]);
         assert_eq!(
             decode_from_sender(&heeding, 45),
-            Ok(FromSender::Fin { seq: 45, seal: None, understands_ack: true })
+            Ok(FromSender::Fin { seq: 45, packet_number: None, understands_ack: true })
         );
         let mut long = out.to_vec();
         long.resize(28, 0x55);
         assert_eq!(
             decode_from_sender(&long, 45),
-            Ok(FromSender::Fin { seq: 45, seal: None, understands_ack: false }),
+            Ok(FromSender::Fin { seq: 45, packet_number: None, understands_ack: false }),
             "a FIN of 28 bytes"
         );
     }
@@ -219,7 +234,7 @@ mod tests {
             encode_reply(kind, ack, value, &mut out);
             assert_eq!(out.as_slice(), bytes(hex));
             let expected = match kind {
-                PacketKind::SynAck => FromReceiver::SynAck { ack, window: 1, params: None },
+                PacketKind::SynAck => FromReceiver::SynAck { ack, window: 1 },
                 PacketKind::Ack => FromReceiver::Ack(Ack::plain(ack, 10)),
                 _ => FromReceiver::FinAck { ack, crc: value },
             };

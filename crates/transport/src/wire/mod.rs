@@ -9,18 +9,12 @@ mod codec;
 mod link;
 pub mod native;
 mod packet;
-pub mod sealed;
 
 pub use codec::Wire;
 pub(crate) use codec::{Codec, Numbering};
 pub use link::LinkProperties;
-pub use packet::{
-    Ack, Echo, FromReceiver, FromSender, LinkWanted, Marks, Near, Open, PacketKind, Piece, Seal,
-};
-pub(crate) use packet::{
-    Answer, DataHeader, MAX_REPLY, encode_answer, encode_close, encode_no_connection, encode_plain_ack,
-    encode_retry, encode_versions,
-};
+pub use packet::{Ack, Echo, FromReceiver, FromSender, Marks, Open, PacketKind, Piece};
+pub(crate) use packet::{Answer, DataHeader};
 
 /// Reason why a datagram is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -53,9 +47,6 @@ pub enum WireError {
     /// A type that this direction does not have.
     #[error("wrong type")]
     Type,
-    /// Another connection ID.
-    #[error("another connection")]
-    Connection,
     /// The check does not match the bytes.
     #[error("wrong check")]
     Check,

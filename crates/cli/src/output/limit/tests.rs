@@ -104,7 +104,7 @@ impl Run {
         simulation.run_senders(Duration::from_secs(3600));
         let node = simulation.sender(sender);
         assert!(matches!(node.outcome, Outcome::Finished { .. }), "{:?}", node.outcome);
-        node.sender.stats()
+        node.stats()
     }
 }
 

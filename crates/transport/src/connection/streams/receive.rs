@@ -10,8 +10,8 @@ use super::super::events::{Closed, RefuseReason};
 use super::super::keys::{Dropped, Opened};
 use super::{MAX_FORGED_PACKETS, Streams};
 use crate::Ecn;
-use crate::wire::sealed::{Body, Close, DataRun, Header, Probe, RunFields, peek};
-use crate::wire::{Ack, FromReceiver, FromSender, Seal, WireError};
+use crate::wire::native::{Body, Close, DataRun, Header, Probe, RunFields, peek};
+use crate::wire::{Ack, FromReceiver, FromSender, WireError};
 
 /// Bytes of packets that make a run: the payload is copied while the opened packets are in the L1
 /// data cache, of which most processors have 32 KiB.
@@ -144,8 +144,8 @@ impl Streams {
             Body::Ack(ack) => self.on_ack(now, Some(ack), len),
             &Body::Fin { length, ref ack } => {
                 self.on_ack(now, ack.as_ref(), len);
-                let seal = Some(Seal { crc: 0, packet_number: number });
-                let fin = FromSender::Fin { seq: length, seal, understands_ack: true };
+                let packet_number = Some(number);
+                let fin = FromSender::Fin { seq: length, packet_number, understands_ack: true };
                 self.receiver.handle(now, &fin, ecn, memory);
                 if self.receiver.is_broken() {
                     return Err(Closed::ProtocolBroken(WireError::Sequence));

@@ -12,7 +12,6 @@ use crate::receive_buffer::chunks::ChunkPool;
 use crate::receiver::{BufferShare, Receiver};
 use crate::sender::{Established as SenderStart, INITIAL_RTT, Sender};
 use crate::wire::native::Params;
-use crate::wire::sealed;
 use crate::{ConfigError, ReceiverConfig, SenderConfig, StreamName, Wire};
 
 /// Result of a handshake, on either side.
@@ -26,7 +25,7 @@ pub(crate) struct Established {
     /// Initial receive window of the peer, bytes.
     pub(crate) window: u64,
     /// Transport parameters of the peer.
-    pub(crate) params: sealed::Params,
+    pub(crate) params: Params,
     /// Name that the peer suggests for its stream, if the peer is the initiator.
     pub(crate) name: Option<StreamName>,
     /// Token of the peer's RESETs.
@@ -42,7 +41,7 @@ impl Established {
     fn sender_start(&self) -> SenderStart {
         SenderStart {
             window: self.window,
-            params: self.params.basic,
+            params: self.params,
             rtt: self.rtt.unwrap_or(INITIAL_RTT),
             is_rtt_sample: self.rtt.is_some(),
         }
@@ -50,13 +49,7 @@ impl Established {
 
     /// Returns the receiver of the incoming stream.
     fn receiver(&self, config: ReceiverConfig, share: Option<BufferShare>, chunks: ChunkPool) -> Receiver {
-        let wanted = Params {
-            ack_delay_max_us: self.params.wanted_ack_delay_us,
-            ack_every: self.params.wanted_ack_every,
-            ..self.params.basic
-        };
-        let config = ReceiverConfig { checksum: false, ..config };
-        let mut receiver = Receiver::established(config, self.local_id, wanted, share, self.offered_at);
+        let mut receiver = Receiver::established(config, &self.params, share, self.offered_at);
         receiver.set_pool(chunks);
         receiver
     }
@@ -74,8 +67,13 @@ impl Streams {
         let (ours, theirs) = by_sender(peer.secrets, peer.is_initiator);
         let sealing = SealingKeys::new(now, peer.aead, ours, peer.remote_id, base.packet_size);
         let opening = OpeningKeys::new(peer.aead, theirs);
-        let wire = Wire::of_connection(peer.remote_id);
-        let sender_config = SenderConfig { wire, skip_seed: Some(env.skip_seed), ..base.clone() };
+        let sender_config = SenderConfig {
+            wire: Wire::Native,
+            // Random, and the same in a simulation that is repeated.
+            seed: peer.remote_id,
+            skip_seed: Some(env.skip_seed),
+            ..base.clone()
+        };
         let codec = sealing.codec();
         let mut sender = Sender::established(sender_config, codec, env.memory.frames, now, &start)?;
         let is_one_way = config.one_way || peer.params.is_one_way;
@@ -100,7 +98,7 @@ impl Streams {
             probed_at: now,
             key_probe_at: now,
             has_own_stream,
-            link: peer.params.basic.link,
+            link: peer.params.link,
             is_write_blocked: false,
             is_delivered: !has_own_stream,
             is_received: is_one_way && peer.is_initiator,

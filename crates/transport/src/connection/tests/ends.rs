@@ -3,7 +3,7 @@
 use super::*;
 use crate::PacketKind;
 use crate::wire::DataHeader;
-use crate::wire::sealed::SealedCodec;
+use crate::wire::native::NativeCodec;
 
 const CLOSE: u8 = PacketKind::Close as u8;
 const SECOND: Duration = Duration::from_secs(1);
@@ -180,7 +180,7 @@ fn invalid_acks_break_the_protocol() {
 }
 
 /// Returns a packet that `side` would not send, sealed with its keys. `seal` gets its number.
-fn forged(pair: &Pair, side: usize, len: usize, seal: impl FnOnce(&SealedCodec, u64, &mut [u8])) -> Vec<u8> {
+fn forged(pair: &Pair, side: usize, len: usize, seal: impl FnOnce(&NativeCodec, u64, &mut [u8])) -> Vec<u8> {
     let streams = pair.ends[side].streams().unwrap();
     let mut packet = vec![0; len];
     seal(&streams.sealing.codec(), streams.sender.next_number() + 10, &mut packet);
@@ -203,7 +203,7 @@ fn second_fin_with_other_length_ends_connection() {
         pair.ends[THERE].finish();
         pair.run(SECOND);
         assert_eq!(pair.ends[HERE].closed(), None);
-        let fin = forged(&pair, THERE, sealed::FIN_LEN, |codec, number, out| {
+        let fin = forged(&pair, THERE, native::FIN_LEN, |codec, number, out| {
             codec.seal_fin(number, length, out);
         });
         let closed = end_after(&mut pair, HERE, fin);
@@ -217,7 +217,7 @@ fn data_of_absent_stream_ends_connection() {
     for payload in [0, 10] {
         let mut pair = Pair::new(&ConnectionConfig { one_way: true, ..config() });
         pair.transfer(HERE, b"x");
-        let len = sealed::DATA_HEADER + payload + sealed::TAG;
+        let len = native::DATA_HEADER + payload + native::TAG;
         let data = forged(&pair, THERE, len, |codec, packet_number, out| {
             let data = DataHeader { seq: 0, packet_number, ack_now: false, ack_every: 0 };
             codec.seal_data(&data, out);

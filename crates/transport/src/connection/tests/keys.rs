@@ -11,7 +11,7 @@ use crate::connection::keys::{Dropped, Opened, OpeningKeys, RESERVED_PACKETS, Se
 use crate::connection::streams::MAX_FORGED_PACKETS;
 use crate::wire::DataHeader;
 use crate::wire::native::CloseReason;
-use crate::wire::sealed::{Close, ControlHeader, PATH_LEN, Probe, encode_path, peek};
+use crate::wire::native::{Close, ControlHeader, PATH_LEN, Probe, encode_path, peek};
 
 fn keys() -> (SealingKeys, OpeningKeys) {
     let [ours, theirs] = secrets();
@@ -278,27 +278,27 @@ fn sealed_by(key: &PacketKey, kind: PacketKind, number: u64) -> Vec<u8> {
     let len = match kind {
         PacketKind::Data => {
             let data = DataHeader { seq: 0, packet_number: number, ack_now: true, ack_every: 0 };
-            sealed::encode_data_header(id, phase, &data, false, &mut packet);
-            packet[sealed::DATA_HEADER..][..4].copy_from_slice(b"evil");
-            sealed::DATA_HEADER + 4 + sealed::TAG
+            native::encode_data_header(id, phase, &data, false, &mut packet);
+            packet[native::DATA_HEADER..][..4].copy_from_slice(b"evil");
+            native::DATA_HEADER + 4 + native::TAG
         }
         PacketKind::Fin => {
-            sealed::encode_fin_header(id, phase, number, 0, false, &mut packet);
-            sealed::FIN_LEN
+            native::encode_fin_header(id, phase, number, 0, false, &mut packet);
+            native::FIN_LEN
         }
         PacketKind::Ack => {
             let body = ack_body(0, 9);
-            sealed::encode_ack(&control, &body, &mut packet);
-            sealed::ack_len(body.len())
+            native::encode_ack(&control, &body, &mut packet);
+            native::ack_len(body.len())
         }
         PacketKind::FinAck => {
-            sealed::encode_fin_ack(&control, 4, &mut packet);
-            sealed::FIN_ACK_LEN
+            native::encode_fin_ack(&control, 4, &mut packet);
+            native::FIN_ACK_LEN
         }
         PacketKind::Close => {
             let close = Close { reason: CloseReason::Aborted, code: 0, text: "" };
-            sealed::encode_close(&control, &close, &mut packet);
-            sealed::close_len("")
+            native::encode_close(&control, &close, &mut packet);
+            native::close_len("")
         }
         _ => {
             encode_path(&control, &Probe { is_response: false, random: 5 }, &mut packet);
@@ -386,8 +386,8 @@ fn reset_needs_the_token_of_the_peer() {
     let mut pair = Pair::new(&config());
     let token = |seed, id| ResetKey::generate(&mut entropy(seed)).token(id);
     for (seed, id, ends) in [(9, 0xAAAA_0001, false), (8, 0xBBBB_0002, false), (9, 0xBBBB_0002, true)] {
-        let mut reset = [0; sealed::RESET_LEN];
-        sealed::encode_reset(0xAAAA_0001, &token(seed, id), &mut reset);
+        let mut reset = [0; native::RESET_LEN];
+        native::encode_reset(0xAAAA_0001, &token(seed, id), &mut reset);
         let now = pair.now;
         pair.ends[HERE].handle_clear(now, &reset);
         assert_eq!(pair.ends[HERE].closed().is_some(), ends);

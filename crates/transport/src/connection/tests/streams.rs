@@ -222,9 +222,9 @@ fn path_probe_is_answered() {
     let mut answers = pair.batch.datagrams().next().unwrap().to_vec();
     let stride = answers.len();
     // The answer to a probe of the quiet path follows in the same coalesced message.
-    let mut other = vec![0; sealed::PATH_LEN];
+    let mut other = vec![0; native::PATH_LEN];
     pair.ends[THERE].streams_mut().unwrap().sealing.seal(&mut other, |header, packet| {
-        sealed::encode_path(header, &sealed::Probe { is_response: true, random: 0 }, packet);
+        native::encode_path(header, &native::Probe { is_response: true, random: 0 }, packet);
     });
     answers.append(&mut other);
     let arrival = pair.ends[HERE].handle_run(now, Ecn::NotEct, &mut answers, stride, 1 << 30);

@@ -9,8 +9,8 @@ use super::half_open::Stage;
 use super::network::Datagram;
 use super::*;
 use crate::connection::RefuseReason;
+use crate::wire::native::{LONG_SYN, peek};
 use crate::wire::native::{VERSIONS_LEN, Versions, encode_versions};
-use crate::wire::sealed::{LONG_SYN, peek};
 
 /// Names of the packet types, with a short SYN (no cookie) and a long one apart.
 const TYPES: [&str; 14] = [
@@ -166,7 +166,7 @@ fn refused(handshake: (Pattern, bool), is_lost: bool, counts: &mut Counts) {
     assert_eq!(network.hosts[CLIENT].streams[&id].closed, Some(Closed::Refused(RefuseReason::Busy)));
 }
 
-/// A responder of version 1 alone.
+/// A responder that speaks another version alone.
 fn other_version(handshake: (Pattern, bool), counts: &mut Counts) {
     let mut network = client_and_server(24);
     network.hosts[SERVER].set.stop_listening();
@@ -174,7 +174,7 @@ fn other_version(handshake: (Pattern, bool), counts: &mut Counts) {
     network.run(Duration::from_millis(30));
     let syn = network.log[0].clone();
     let mut bytes = vec![0; VERSIONS_LEN];
-    let versions = Versions::from_bits(1 << 1).unwrap();
+    let versions = Versions::from_bits(1 << 3).unwrap();
     encode_versions(u64::from_le_bytes(syn.bytes[8..16].try_into().unwrap()), versions, &mut bytes);
     let answer = Datagram { from: syn.to, to: syn.from, bytes };
     deliver_flips(&mut network, &answer, counts);

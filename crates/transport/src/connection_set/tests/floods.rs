@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::network::{DELAY, Datagram};
 use super::*;
 use crate::wire::native::Versions;
-use crate::wire::sealed::{LONG_SYN, Proof, SHORT_SYN, Syn, encode_syn};
+use crate::wire::native::{LONG_SYN, Proof, SHORT_SYN, Syn, encode_syn};
 
 fn syn(id: u64, proof: Proof) -> Vec<u8> {
     let noise = if proof == Proof::None { &[][..] } else { &[9; 32] };
@@ -15,7 +15,7 @@ fn syn(id: u64, proof: Proof) -> Vec<u8> {
         attempt: 1,
         pattern: Pattern::Xx.number(false),
         aeads: 0b111,
-        versions: Versions::ONLY_SEALED,
+        versions: Versions::OURS,
         secret_id: 0,
         noise,
     };

@@ -1,14 +1,15 @@
 //! Forged VERSIONS and REFUSE, which have no proof. Before its SYN-ACK an initiator believes them,
-//! if they have its connection ID and come from the responder's address. Answers of version 1 mean
-//! nothing to it.
+//! if they have its connection ID and come from the responder's address.
 
 use std::time::Duration;
 
 use super::network::Datagram;
 use super::*;
 use crate::connection::RefuseReason;
-use crate::wire::native::{self, CloseReason, VERSIONS_LEN, Versions, encode_versions};
-use crate::wire::sealed::{REFUSE_LEN, encode_refuse};
+use crate::wire::native::{REFUSE_LEN, VERSIONS_LEN, Versions, encode_refuse, encode_versions};
+
+/// Bits of versions that no initiator speaks: 3 and 5.
+const OTHERS: u16 = 1 << 3 | 1 << 5;
 
 /// Packet that a third party sends to the initiator.
 #[derive(Debug, Clone, Copy)]
@@ -17,8 +18,6 @@ enum Forged {
     Versions(u16),
     /// With this reason.
     Refuse(u16),
-    /// Answer of version 1 with this type.
-    Version1(u8),
 }
 
 impl Forged {
@@ -34,37 +33,8 @@ impl Forged {
                 encode_refuse(id, reason, &mut bytes);
                 bytes
             }
-            Self::Version1(kind) => version_1_answer(id, kind),
         }
     }
-}
-
-/// Returns the answer of a responder that goes on in version 1, without encryption.
-fn version_1_answer(id: u64, kind: u8) -> Vec<u8> {
-    let mut bytes = vec![0; 200];
-    let len = match kind {
-        2 => {
-            native::encode_retry(id, &[9; 32], &mut bytes);
-            native::RETRY_LEN
-        }
-        3 => {
-            let syn_ack = native::SynAck { window: 1 << 20, params: native::Params::default() };
-            native::encode_syn_ack(id, &syn_ack, &mut bytes);
-            native::syn_ack_len(&syn_ack)
-        }
-        8 => {
-            native::encode_fin_ack(id, &native::FinAck { length: 7, crc: 0 }, &mut bytes);
-            native::FIN_ACK_LEN
-        }
-        _ => {
-            let close = native::Close::new(CloseReason::Aborted, "");
-            native::encode_close(id, &close, &mut bytes);
-            native::close_len(&close)
-        }
-    };
-    bytes.truncate(len);
-    assert!(native::decode_from_receiver(&bytes, 0).is_ok(), "type {kind}");
-    bytes
 }
 
 /// How a forged packet differs from the best one.
@@ -102,20 +72,20 @@ fn end_after(forged: Forged, copies: usize, flaw: Flaw, handshake: (Pattern, boo
 #[test]
 fn forged_versions_end_opening_connection() {
     for handshake in HANDSHAKES {
-        let only_1 = Forged::Versions(1 << 1);
-        let closed = end_after(only_1, 1, Flaw::None, handshake);
-        assert_eq!(closed, Some(Closed::Version(Versions::from_bits(1 << 1).unwrap())), "{handshake:?}");
+        let closed = end_after(Forged::Versions(OTHERS), 1, Flaw::None, handshake);
+        assert_eq!(closed, Some(Closed::Version(Versions::from_bits(OTHERS).unwrap())), "{handshake:?}");
     }
-    let sentence = "the peer speaks version 1 of the protocol, and the connection needs version 2";
-    let closed = Closed::Version(Versions::from_bits(1 << 1).unwrap());
+    let sentence = "the peer speaks version 3 or 5 of the protocol, and this program does not: \
+                    update the older of them";
+    let closed = Closed::Version(Versions::from_bits(OTHERS).unwrap());
     assert_eq!(closed.to_string(), sentence);
 }
 
-/// A list that has version 2 contradicts the reason to send it.
+/// A list that has the version of the SYN contradicts the reason to send it.
 #[test]
 fn versions_with_own_version_change_nothing() {
     for handshake in HANDSHAKES {
-        let closed = end_after(Forged::Versions(0b110), 1, Flaw::None, handshake);
+        let closed = end_after(Forged::Versions(OTHERS | Versions::OURS.bits()), 1, Flaw::None, handshake);
         assert_eq!(closed, Some(Closed::Finished), "{handshake:?}");
     }
 }
@@ -150,21 +120,9 @@ fn third_wrong_key_refuse_is_believed() {
 }
 
 #[test]
-fn answers_of_version_1_change_nothing() {
-    for handshake in HANDSHAKES {
-        for kind in [2, 3, 8, 9] {
-            for flaw in [Flaw::None, Flaw::Late] {
-                let closed = end_after(Forged::Version1(kind), 5, flaw, handshake);
-                assert_eq!(closed, Some(Closed::Finished), "{handshake:?} type {kind} {flaw:?}");
-            }
-        }
-    }
-}
-
-#[test]
 fn misdirected_or_late_forgeries_change_nothing() {
     for handshake in HANDSHAKES {
-        for forged in [Forged::Versions(1 << 1), Forged::Refuse(9)] {
+        for forged in [Forged::Versions(OTHERS), Forged::Refuse(9)] {
             for flaw in [Flaw::OtherAddress, Flaw::OtherId, Flaw::Late] {
                 let closed = end_after(forged, 5, flaw, handshake);
                 assert_eq!(closed, Some(Closed::Finished), "{handshake:?} {forged:?} {flaw:?}");

@@ -157,7 +157,7 @@ fn silent_half_open_connection_expires() {
 fn expired_cookie_gets_another_one() {
     for handshake in HANDSHAKES {
         let mut network = client_and_server(10);
-        let (start, long_syn) = (network.now, crate::wire::sealed::LONG_SYN);
+        let (start, long_syn) = (network.now, crate::wire::native::LONG_SYN);
         network.hosts[SERVER].reply = Some(REPLY.to_vec());
         let id = network.connect(CLIENT, SERVER, initiator(handshake.0, handshake.1), REQUEST);
         network.rule =

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::network::{DELAY, Datagram, Fate};
 use super::*;
 use crate::wire::native::CloseReason;
-use crate::wire::sealed::{FIN_LEN, RESET_LEN, encode_reset};
+use crate::wire::native::{FIN_LEN, RESET_LEN, encode_reset};
 
 const FIN: u8 = 7;
 const FIN_ACK: u8 = 8;

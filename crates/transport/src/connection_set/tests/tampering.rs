@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::network::Datagram;
 use super::*;
 use crate::wire::native::Versions;
-use crate::wire::sealed::{Clear, encode_syn};
+use crate::wire::native::{Clear, encode_syn};
 
 /// Packet types.
 const SYN: u8 = 1;
@@ -71,7 +71,7 @@ fn changed_byte_only_delays_handshake() {
 /// make it weaker.
 #[test]
 fn changed_clear_fields_prevent_connection() {
-    type Change = fn(&mut crate::wire::sealed::Syn<'_>);
+    type Change = fn(&mut crate::wire::native::Syn<'_>);
     let changes: [(&str, Change); 4] = [
         ("AEADs", |syn| syn.aeads = 0b100),
         ("AES", |syn| syn.aeads &= 0x7f),

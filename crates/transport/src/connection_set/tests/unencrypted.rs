@@ -8,10 +8,9 @@ use super::network::Datagram;
 use super::*;
 use crate::connection::{RefuseReason, params_of};
 use crate::receiver::Offer;
-use crate::wire::native::Versions;
-use crate::wire::sealed::{
-    Clear, RETRY_LEN, Reply, SHORT_SYN, Welcome, encode_retry, encode_syn, encode_syn_ack, prologue,
-    syn_ack_len,
+use crate::wire::native::{
+    self, Clear, RETRY_LEN, Reply, SHORT_SYN, Versions, Welcome, encode_retry, encode_syn, encode_syn_ack,
+    prologue, syn_ack_len,
 };
 
 const REQUEST: &[u8] = b"a request that a host on the path reads if it is not encrypted";
@@ -73,7 +72,7 @@ fn initiator_alone_is_refused() {
         let closed = network.hosts[CLIENT].streams[&id].closed.clone();
         assert_eq!(closed, Some(Closed::Refused(RefuseReason::Unencrypted)), "{handshake:?}");
         assert!(network.hosts[SERVER].streams.is_empty(), "{handshake:?}");
-        assert_eq!(network.hosts[SERVER].set.stats().refused, 1, "{handshake:?}");
+        assert_eq!(network.hosts[SERVER].set.stats().unencrypted, 1, "{handshake:?}");
         let (to, from) = network.bytes_to_and_from(network.hosts[CLIENT].address);
         assert!(to < from && !is_readable(&network), "{handshake:?}: {to} bytes for {from}");
     }
@@ -100,7 +99,7 @@ fn changed_list_of_aeads_ends_handshake() {
                 let before = datagram.bytes.clone();
                 if let Ok(Clear::Syn(syn)) = Clear::decode(&before) {
                     let id = u64::from_le_bytes(before[8..16].try_into().unwrap());
-                    encode_syn(id, &crate::wire::sealed::Syn { aeads, ..syn }, &mut datagram.bytes);
+                    encode_syn(id, &native::Syn { aeads, ..syn }, &mut datagram.bytes);
                 }
                 Fate::Deliver
             });
@@ -125,9 +124,9 @@ fn forged_refuse_of_aeads_is_ignored() {
     network.run(Duration::from_millis(1));
     let now = network.now;
     let client = &mut network.hosts[CLIENT];
-    let mut bytes = vec![0; crate::wire::sealed::REFUSE_LEN];
+    let mut bytes = vec![0; native::REFUSE_LEN];
     let code = RefuseReason::Unencrypted.code();
-    crate::wire::sealed::encode_refuse(id.0, code, &mut bytes);
+    native::encode_refuse(id.0, code, &mut bytes);
     let from = "198.51.100.1:2000".parse().unwrap();
     client.set.handle_datagram(now, from, Ecn::NotEct, &mut bytes);
     network.run(Duration::from_secs(2));
@@ -157,7 +156,7 @@ fn takes(unencrypted: bool, aead: Aead) -> bool {
     let offer = Offer::new(network.now, config.receiver, config.idle_timeout, None);
     let welcome = Welcome {
         aead: aead as u8,
-        versions: Versions::ONLY_SEALED,
+        versions: Versions::OURS,
         connection_id: 7,
         reset_token: ResetKey::generate(&mut entropy).token(7),
         window: offer.window,

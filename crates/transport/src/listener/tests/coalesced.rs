@@ -1,9 +1,6 @@
 //! Coalesced datagrams (GRO) have the same effect as single ones.
 
-use super::native::{self, PAYLOAD};
 use super::*;
-use crate::wire::native::{DATA_HEADER, Params};
-use crate::wire::{Codec, Wire};
 use rdt_testing::random;
 
 /// Returns all observable state of a listener and its output, as text.
@@ -75,27 +72,6 @@ fn coalesced_classic_packets_equal_single_ones() {
             let mut datagram = packet(flags, u32::try_from(seq).unwrap(), &payload);
             if random(30) == 0 {
                 datagram[usize::try_from(random(58)).unwrap()] ^= 1;
-            }
-            datagram
-        });
-    }
-}
-
-#[test]
-fn coalesced_native_packets_equal_single_ones() {
-    for seed in 0..40 {
-        let mut random = random(seed);
-        let ((coalesced, codec), (single, _)) = (native::connected(true), native::connected(true));
-        let other = Codec::new(Wire::Native { connection_id: 8 }, LINK, Params::default());
-        let mut near = 0;
-        compare(seed, (coalesced, single), &mut random, |random| {
-            let n = if random(10) == 0 { near + random(6) } else { near };
-            near += u64::from(random(8) > 0);
-            let codec = if random(40) == 0 { &other } else { &codec };
-            let mut datagram = native::data(codec, n);
-            if random(30) == 0 {
-                let at = random((DATA_HEADER + PAYLOAD) as u64);
-                datagram[usize::try_from(at).unwrap()] ^= 1;
             }
             datagram
         });

@@ -4,7 +4,6 @@
 use super::*;
 use crate::WindowPolicy;
 use crate::listener::half_open::MAX_HALF_OPEN_PEERS;
-use crate::wire::native;
 
 /// A listener whose peers are numbers: forged addresses are many.
 struct Flooded {
@@ -16,7 +15,7 @@ struct Flooded {
 
 impl Flooded {
     fn new(change: impl FnOnce(&mut ListenerConfig)) -> Self {
-        let mut config = ListenerConfig { secret: Some([7; 32]), ..keeping() };
+        let mut config = keeping();
         config.receiver.faithful = false;
         change(&mut config);
         Self { listener: Listener::new(config), now: rdt_testing::epoch(), events: Vec::new() }
@@ -29,7 +28,7 @@ impl Flooded {
         let events = std::iter::from_fn(|| self.listener.poll_event());
         self.events.extend(events.filter(|(_, event)| *event != ReceiverEvent::Dropped));
         let mut replies = Vec::new();
-        while let Some((to, reply)) = self.listener.poll_reply(self.now) {
+        while let Some((to, reply)) = self.listener.poll_reply() {
             if to == peer {
                 replies.push(reply.to_vec());
             }
@@ -44,50 +43,25 @@ impl Flooded {
             self.recv(peer, &packet(0, seq, b"x"));
         }
     }
-
-    /// True if a native sender gets a cookie, and with it a SYN-ACK.
-    fn opens_native(&mut self, peer: u32) -> bool {
-        let connection_id = u64::from(peer);
-        let syn = |cookie| {
-            let syn = native::Syn { cookie, params: native::Params::default(), name: None };
-            let mut datagram = vec![0; native::syn_len(&syn)];
-            native::encode_syn(connection_id, &syn, &mut datagram);
-            datagram
-        };
-        let replies = self.recv(peer, &syn(None));
-        let Some(Ok(FromReceiver::Retry(cookie))) =
-            replies.first().map(|reply| native::decode_from_receiver(reply, 0))
-        else {
-            return false;
-        };
-        let replies = self.recv(peer, &syn(Some(cookie)));
-        let answer = replies.first().map(|reply| native::decode_from_receiver(reply, 0));
-        matches!(answer, Some(Ok(FromReceiver::SynAck { .. })))
-    }
 }
 
 const CONNECTED: ReceiverEvent = ReceiverEvent::Connected;
 const STARTED: ReceiverEvent = ReceiverEvent::Started;
 
 #[test]
-fn classic_flood_leaves_native_opens() {
+fn classic_flood_takes_no_slot() {
     let mut flooded = Flooded::new(|_| {});
     let start = flooded.now;
-    let mut opened = 0;
-    // 5000 SYNs a second for 20 s, and 500 native opens.
+    // 5000 SYNs a second for 20 s.
     for n in 0..100_000 {
         flooded.now = start + n * Duration::from_micros(200);
         flooded.recv(1_000_000 + n, &syn(0, LINK));
-        if n % 200 == 0 {
-            opened += u32::from(flooded.opens_native(1 + n / 200));
-        }
     }
-    assert_eq!(opened, 500);
     let stats = flooded.listener.stats();
-    assert_eq!((stats.admitted, stats.refused, flooded.listener.active()), (500, 0, 500));
+    assert_eq!((stats.admitted, stats.refused, flooded.listener.active()), (0, 0, 0));
     assert_eq!(stats.half_open_dropped, 100_000 - MAX_HALF_OPEN_PEERS as u64);
-    assert!(flooded.events.iter().all(|(peer, _)| *peer < 1_000_000), "the flood causes no event");
-    assert_eq!(stats.max_memory, 0);
+    assert_eq!((flooded.events.as_slice(), stats.max_memory), (&[][..], 0), "the flood causes no event");
+    assert_eq!(flooded.listener.load().peers, 0, "it costs the native connections no slot, either");
 }
 
 #[test]
@@ -219,8 +193,7 @@ fn quarter_of_places_is_kept_for_native() {
     let mut flooded = Flooded::new(|config| config.max_peers = 4);
     (1..=5).for_each(|peer| flooded.classic(peer, 3));
     assert_eq!((flooded.listener.active(), flooded.listener.stats().refused), (3, 2));
-    assert!(flooded.opens_native(6) && !flooded.opens_native(7));
-    assert_eq!(flooded.listener.active(), 4);
+    assert_eq!(flooded.listener.load().peers, 3, "the fourth is for a native connection");
 }
 
 #[test]
@@ -265,40 +238,13 @@ fn one_source_has_limited_connected_peers() {
     flooded.listener.limit_sources(|peer| u64::from(peer / 1000));
     connect_sources(&mut flooded, 1..4, 9);
     assert_eq!((flooded.listener.active(), flooded.listener.stats().refused), (15, 12));
-    assert!(!flooded.opens_native(1500) && flooded.opens_native(4500), "native ones are peers, too");
-    assert_eq!(flooded.listener.sources.len(), 4);
+    assert_eq!(flooded.listener.sources.len(), 3);
     for n in 0..5 {
         flooded.listener.close(1000 + n);
     }
-    assert_eq!(flooded.listener.sources.len(), 3);
-    assert!(flooded.opens_native(1501));
-}
-
-#[test]
-fn finished_peer_makes_room_for_its_own_source() {
-    let mut flooded = Flooded::new(|config| {
-        config.max_peers_per_source = 2;
-        config.idle = Duration::from_secs(25);
-        config.native_idle = Duration::from_secs(120);
-    });
-    flooded.listener.limit_sources(|peer| u64::from(peer / 1000));
-    for peer in [1000, 2000, 2001] {
-        assert!(flooded.opens_native(peer));
-        let fin = native_fin(peer);
-        flooded.recv(peer, &fin);
-        flooded.listener.confirm(peer);
-    }
-    assert!(!flooded.opens_native(2002), "the FIN may still be repeated");
-    flooded.now += Duration::from_secs(26);
-    assert!(flooded.opens_native(2003), "the oldest of the same source is gone");
-    assert!(flooded.listener.knows(1000) && !flooded.listener.knows(2000) && flooded.listener.knows(2001));
-}
-
-/// Returns the FIN of an empty native stream.
-fn native_fin(peer: u32) -> Vec<u8> {
-    let mut fin = vec![0; native::FIN_LEN];
-    native::encode_fin(u64::from(peer), &native::Fin { packet_number: 0, length: 0, crc: 0 }, &mut fin);
-    fin
+    assert_eq!(flooded.listener.sources.len(), 2);
+    connect_sources(&mut flooded, 1..2, 1);
+    assert_eq!(flooded.listener.active(), 11, "there is room again");
 }
 
 #[test]
@@ -312,15 +258,6 @@ fn data_of_half_open_peers_is_bounded() {
         assert!(flooded.listener.memory() <= 5 << 20, "{}", flooded.listener.memory());
     }
     assert!(flooded.listener.stats().half_open_dropped > 900);
-}
-
-#[test]
-fn native_syn_replaces_half_open_peer() {
-    let mut flooded = Flooded::new(|_| {});
-    flooded.classic(1, 2);
-    assert!(flooded.opens_native(1));
-    assert_eq!(flooded.events, [(1, CONNECTED), (1, STARTED)]);
-    assert_eq!((flooded.listener.active(), flooded.listener.is_half_open(1)), (1, false));
 }
 
 #[test]

@@ -1,8 +1,6 @@
 //! Admission, events, removal and idle timeouts of peers.
 
 use super::*;
-use crate::cookie::Cookie;
-use crate::wire::native;
 
 #[test]
 fn transfers_of_two_peers_are_independent() {
@@ -115,12 +113,12 @@ fn syn_above_peer_limit_is_dropped() {
 #[test]
 fn admit_returns_new_known_or_refused() {
     let mut script = Script::new(ListenerConfig { max_peers: 1, ..reference() });
-    let FromSender::Syn(open) = FromSender::Syn(Open::classic(7, LINK)) else { panic!() };
-    let admissions = ['a', 'a', 'b'].map(|peer| script.listener.admit(script.now, peer, &open));
+    let open = Open { seq: 7, link: LINK };
+    let admissions = ['a', 'a', 'b'].map(|peer| script.listener.admit(script.now, peer));
     assert_eq!(admissions, [Admission::New, Admission::Known, Admission::Refused]);
     assert_eq!(script.events(), [('a', ReceiverEvent::Connected)], "before the SYN is delivered");
     let datagram = syn(7, LINK);
-    assert_eq!(script.listener.inspect(script.now, 'a', &datagram), Some(FromSender::Syn(open)));
+    assert_eq!(script.listener.inspect('a', &datagram), Some(FromSender::Syn(open)));
     assert!(script.events().is_empty(), "inspect has no effect");
     script.listener.deliver_datagram(script.now, 'a', Ecn::NotEct, &datagram);
     assert_eq!(script.replies(), [('a', syn_ack(7, 7))]);
@@ -227,169 +225,9 @@ fn readmitted_peer_has_new_idle_timeout() {
     assert!(!script.listener.knows('a'));
 }
 
-/// A native SYN with or without a cookie.
-fn native_syn(connection_id: u64, cookie: Option<Cookie>) -> Vec<u8> {
-    let syn = native::Syn { cookie, params: native::Params::default(), name: None };
-    let mut datagram = vec![0; native::syn_len(&syn)];
-    native::encode_syn(connection_id, &syn, &mut datagram);
-    datagram
-}
-
-fn native_reply(script: &mut Script) -> Option<Vec<u8>> {
-    let mut replies = script.datagrams();
-    assert!(replies.len() <= 1, "{replies:?}");
-    replies.pop()
-}
-
-/// Opens a native transfer and drops the SYN-ACK.
-fn open_native(script: &mut Script, peer: char, connection_id: u64) {
-    let active = script.listener.active();
-    script.recv(peer, &native_syn(connection_id, None));
-    let retry = native_reply(script).unwrap();
-    let Ok(FromReceiver::Retry(cookie)) = native::decode_from_receiver(&retry, 0) else {
-        panic!("{retry:?}")
-    };
-    assert!(retry.len() <= native_syn(connection_id, None).len(), "no amplification");
-    assert_eq!(script.listener.active(), active, "no state is kept");
-    script.recv(peer, &native_syn(connection_id, Some(cookie)));
-    let syn_ack = native_reply(script).unwrap();
-    assert!(matches!(native::decode_from_receiver(&syn_ack, 0), Ok(FromReceiver::SynAck { .. })));
-}
-
-#[test]
-fn native_syn_without_cookie_keeps_no_state() {
-    let mut script = Script::new(ListenerConfig { secret: Some([7; 32]), ..reference() });
-    script.recv('a', &native_syn(1, Some([9; 32])));
-    assert!(native_reply(&mut script).is_some(), "a wrong cookie is answered with a right one");
-    assert_eq!((script.listener.active(), script.stats().retries), (0, 1));
-    open_native(&mut script, 'a', 1);
-    assert_eq!((script.listener.active(), script.stats().admitted), (1, 1));
-    let mut silent = Script::new(reference());
-    silent.recv('a', &native_syn(1, None));
-    assert_eq!(
-        (native_reply(&mut silent), silent.stats().refused),
-        (None, 1),
-        "without a secret, native SYNs are ignored"
-    );
-}
-
-#[test]
-fn refused_native_peer_gets_close() {
-    let mut script = Script::new(ListenerConfig { secret: Some([7; 32]), max_peers: 1, ..reference() });
-    open_native(&mut script, 'a', 5);
-    script.recv('b', &native_syn(6, None));
-    let retry = native_reply(&mut script).unwrap();
-    let Ok(FromReceiver::Retry(cookie)) = native::decode_from_receiver(&retry, 0) else { panic!() };
-    script.recv('b', &native_syn(6, Some(cookie)));
-    let close = |reply: &[u8]| match native::decode_from_receiver(reply, 0) {
-        Ok(FromReceiver::Close(close)) => (native::connection_id(reply), close.reason),
-        other => panic!("{other:?}"),
-    };
-    let refused = native_reply(&mut script).unwrap();
-    assert_eq!(close(&refused), (Some(6), CloseReason::Refused));
-    script.listener.refuse('a', CloseReason::Storage);
-    let stopped = native_reply(&mut script).unwrap();
-    assert_eq!(close(&stopped), (Some(5), CloseReason::Storage));
-    assert_eq!(script.listener.active(), 0);
-}
-
-#[test]
-fn shutdown_sends_one_close_to_unfinished_native_peers() {
-    let mut script = Script::new(ListenerConfig { secret: Some([7; 32]), ..reference() });
-    for (connection_id, peer) in (1..).zip("abc".chars()) {
-        open_native(&mut script, peer, connection_id);
-    }
-    // Peer b has finished, d is classic, and the SYN of e is still on an emulated link.
-    let fin = native::Fin { packet_number: 0, length: 0, crc: 0 };
-    let mut datagram = vec![0; native::FIN_LEN];
-    native::encode_fin(2, &fin, &mut datagram);
-    script.recv('b', &datagram);
-    script.listener.confirm('b');
-    script.syn('d', 0);
-    script.recv('e', &native_syn(5, None));
-    while let Some((peer, reply)) = script.listener.poll_reply(script.now) {
-        if let Ok(FromReceiver::Retry(cookie)) = native::decode_from_receiver(reply, 0) {
-            let syn = native_syn(5, Some(cookie));
-            let Some(FromSender::Syn(open)) = script.listener.inspect(script.now, peer, &syn) else {
-                panic!()
-            };
-            script.listener.admit(script.now, peer, &open);
-        }
-    }
-    script.events();
-    script.listener.refuse_unfinished(CloseReason::Aborted);
-    script.listener.refuse_unfinished(CloseReason::Aborted);
-    let mut closes = Vec::new();
-    while let Some((peer, reply)) = script.listener.poll_reply(script.now) {
-        let Ok(FromReceiver::Close(close)) = native::decode_from_receiver(reply, 0) else { panic!() };
-        closes.push((peer, native::connection_id(reply), close.reason));
-    }
-    let aborted = |peer, connection_id| (peer, Some(connection_id), CloseReason::Aborted);
-    assert_eq!(closes, [aborted('a', 1), aborted('c', 3), aborted('e', 5)]);
-    assert_eq!(script.events(), [('a', closed(true)), ('c', closed(true)), ('e', closed(false))]);
-    assert!(script.listener.knows('b') && script.listener.knows('d') && script.listener.active() == 2);
-}
-
-#[test]
-fn close_removes_peer_only_from_its_address() {
-    let mut script = Script::new(ListenerConfig { secret: Some([7; 32]), ..reference() });
-    open_native(&mut script, 'a', 5);
-    let close = |connection_id| {
-        let close = native::Close::new(CloseReason::Aborted, "");
-        let mut datagram = vec![0; native::close_len(&close)];
-        native::encode_close(connection_id, &close, &mut datagram);
-        datagram
-    };
-    script.recv('a', &close(6)).recv('b', &close(5));
-    assert_eq!((script.listener.active(), script.stats().no_connection), (1, 2));
-    script.events();
-    script.recv('a', &close(5));
-    assert_eq!((script.listener.active(), script.events()), (0, vec![('a', closed(true))]));
-}
-
-#[test]
-fn classic_syn_does_not_end_native_transfer() {
-    let mut script = Script::new(ListenerConfig { secret: Some([7; 32]), ..reference() });
-    open_native(&mut script, 'a', 5);
-    script.events();
-    assert!(script.is_dropped('a', &syn(0, LINK)));
-    assert_eq!(script.listener.wire('a'), Some(Wire::Native { connection_id: 5 }));
-}
-
-#[test]
-fn wrong_stream_checksum_closes_connection() {
-    let mut script = Script::new(ListenerConfig { secret: Some([7; 32]), ..reference() });
-    let packets = |connection_id, wrong_bits| {
-        let mut data = vec![7; native::DATA_HEADER + 9];
-        let header = DataHeader { packet_number: 0, seq: 0, ack_now: false, ack_every: 0 };
-        let crc = crc32fast::hash(&data[native::DATA_HEADER..]);
-        native::encode_data_header(connection_id, &header, crc, &mut data);
-        let mut fin = vec![0; native::FIN_LEN];
-        let end = native::Fin { packet_number: 1, length: 9, crc: crc ^ wrong_bits };
-        native::encode_fin(connection_id, &end, &mut fin);
-        [data, fin]
-    };
-    open_native(&mut script, 'a', 5);
-    for packet in packets(5, 1) {
-        script.recv('a', &packet);
-    }
-    assert_eq!(script.listener.active(), 0, "the corrupt stream is not finished");
-    let finished = |(_, event): &(char, ReceiverEvent)| matches!(event, ReceiverEvent::Finished { .. });
-    assert!(!script.events().iter().any(finished));
-    let reply = native_reply(&mut script).unwrap();
-    let Ok(FromReceiver::Close(close)) = native::decode_from_receiver(&reply, 0) else { panic!() };
-    assert_eq!(close.reason, CloseReason::Checksum);
-    open_native(&mut script, 'a', 6);
-    for packet in packets(6, 0) {
-        script.recv('a', &packet);
-    }
-    assert!(script.events().iter().any(finished));
-}
-
 #[test]
 fn endless_idle_timeout_keeps_peers() {
-    let config =
-        ListenerConfig { max_peers: 1, idle: Duration::MAX, native_idle: Duration::MAX, ..reference() };
+    let config = ListenerConfig { max_peers: 1, idle: Duration::MAX, ..reference() };
     let mut script = Script::connected(config, "a");
     script.at(1_000_000 * SECOND).syn('b', 0);
     assert_eq!((script.listener.active(), script.stats().refused), (1, 1));

@@ -67,7 +67,7 @@ fn run(seed: u64) {
             }
         }
         if !script.listener.may_reply() {
-            assert_eq!(script.listener.poll_reply(script.now), None, "seed {seed} step {step}");
+            assert_eq!(script.listener.poll_reply(), None, "seed {seed} step {step}");
         }
         let listener = &script.listener;
         let sum: u64 = listener.peers.values().map(|entry| entry.receiver.memory()).sum();

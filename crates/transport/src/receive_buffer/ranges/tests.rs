@@ -1,18 +1,17 @@
 //! Segments by byte offsets: holes, overlaps, limits, and a model of single bytes.
 
+use super::super::ReceiveBuffer;
 use super::super::chunks::{CHUNK, SLOT};
-use super::super::{Keep, ReceiveBuffer};
 use super::*;
 
-const KEEP: Keep = Keep { payload: true, checksum: true };
 const WIDE: Limits = Limits { right_edge: 1 << 30, memory: 1 << 30, unread: 1 << 30 };
 
 fn stream() -> ReceiveBuffer {
-    ReceiveBuffer::of_bytes(0, 8, KEEP)
+    ReceiveBuffer::of_bytes(0, 8, true)
 }
 
 fn put(stream: &mut ReceiveBuffer, offset: u64, payload: &[u8]) -> Arrival {
-    stream.insert(Segment { seq: offset, payload, crc: Some(crc32fast::hash(payload)) }, WIDE)
+    stream.insert(Segment { seq: offset, payload }, WIDE)
 }
 
 fn read_all(stream: &mut ReceiveBuffer) -> Vec<u8> {
@@ -33,7 +32,7 @@ fn filled_hole_makes_all_behind_it_readable() {
     assert!(stream.data().is_empty() && !stream.is_contiguous());
     let filled = put(&mut stream, 0, b"abc");
     assert_eq!(filled, Arrival { new: 3, advanced: 9, had_hole: true, ..Arrival::default() });
-    assert_eq!((stream.data(), stream.crc()), (&b"abcdefghi"[..], crc32fast::hash(b"abcdefghi")));
+    assert_eq!(stream.data(), b"abcdefghi");
     stream.consume(4);
     assert_eq!((stream.data(), stream.read_offset()), (&b"efghi"[..], 4));
     stream.consume(100);
@@ -50,7 +49,6 @@ fn first_byte_for_an_offset_stays() {
     let start = put(&mut stream, 0, b"abxx");
     assert_eq!((start.new, start.duplicate, start.advanced), (1, 3, 8));
     assert_eq!(put(&mut stream, 5, b"???IJ").duplicate, 3);
-    assert_eq!(stream.crc(), crc32fast::hash(b"abCDefGHIJ"));
     assert_eq!(read_all(&mut stream), b"abCDefGHIJ");
 }
 
@@ -59,21 +57,20 @@ fn bytes_beyond_right_edge_are_refused() {
     let mut stream = stream();
     let limits = Limits { right_edge: 5, ..WIDE };
     let mut put = |offset, payload| {
-        let arrival = stream.insert(Segment { seq: offset, payload, crc: Some(0) }, limits);
+        let arrival = stream.insert(Segment { seq: offset, payload }, limits);
         (arrival.new, arrival.beyond_window)
     };
     assert_eq!(put(3, b"defg"), (2, 2));
     assert_eq!(put(5, b"fg"), (0, 2));
     assert_eq!(put(u64::MAX, b"zz"), (0, 2));
     assert_eq!(put(0, b"abcDEFG"), (3, 2));
-    assert_eq!(stream.crc(), crc32fast::hash(b"abcde"), "a segment's CRC is not that of a part");
     assert_eq!(read_all(&mut stream), b"abcde");
 }
 
 #[test]
 fn memory_beyond_hole_is_that_of_its_chunks() {
     let mut stream = stream();
-    let far = Segment { seq: 100 << 20, payload: b"far", crc: None };
+    let far = Segment { seq: 100 << 20, payload: b"far" };
     let need = CHUNK + 1601 * SLOT;
     let tight = Limits { right_edge: u64::MAX, memory: need - 1, unread: 0 };
     assert_eq!(stream.insert(far, tight).no_room, 3);
@@ -81,7 +78,7 @@ fn memory_beyond_hole_is_that_of_its_chunks() {
     assert_eq!(stream.insert(far, Limits { memory: need, ..tight }).new, 3);
     let beside = Segment { seq: (100 << 20) + 10, ..far };
     assert_eq!(stream.insert(beside, tight).new, 3, "its chunk is there");
-    let in_order = Segment { seq: 0, payload: &vec![1; 70_000], crc: None };
+    let in_order = Segment { seq: 0, payload: &vec![1; 70_000] };
     assert_eq!(stream.insert(in_order, tight).new, 70_000, "in order needs no leave");
     let absurd = Segment { seq: u64::MAX - 9, ..far };
     assert_eq!(stream.insert(absurd, Limits { memory: 1 << 30, ..tight }).no_room, 3);
@@ -97,16 +94,13 @@ fn number_of_ranges_is_limited() {
 }
 
 #[test]
-fn without_payload_only_crc_is_kept() {
-    let mut stream = ReceiveBuffer::of_bytes(50, 8, Keep { payload: false, checksum: true });
+fn without_payload_only_ranges_are_kept() {
+    let mut stream = ReceiveBuffer::of_bytes(50, 8, false);
     put(&mut stream, 53, b"def");
-    assert_eq!(stream.memory(), 16 + 24, "a range and its CRC");
+    assert_eq!(stream.memory(), 16, "a range");
     put(&mut stream, 50, b"abcd");
-    assert_eq!((stream.crc(), stream.bytes(), stream.memory()), (crc32fast::hash(b"abcdef"), 6, 0));
+    assert_eq!((stream.rcv_nxt(), stream.bytes(), stream.memory()), (56, 6, 0));
     assert!(stream.data().is_empty());
-    let mut counting = ReceiveBuffer::of_bytes(0, 8, Keep { payload: false, checksum: false });
-    put(&mut counting, 0, b"abc");
-    assert_eq!((counting.rcv_nxt(), counting.crc(), counting.memory()), (3, 0, 0));
 }
 
 /// Plain model of a stream, byte by byte.
@@ -148,8 +142,8 @@ fn random_segments_agree_with_byte_model() {
         let size = 3 * CHUNK + 1000;
         let mut model =
             Model { bytes: vec![None; usize::try_from(size).unwrap()], rcv_nxt: 0, read: Vec::new() };
-        let keep = Keep { payload: seed % 5 != 0, checksum: seed % 7 != 0 };
-        let mut stream = ReceiveBuffer::of_bytes(0, 20, keep);
+        let keeps_payload = seed % 5 != 0;
+        let mut stream = ReceiveBuffer::of_bytes(0, 20, keeps_payload);
         let mut right_edge = 5000 + random(size);
         let mut step = 0;
         while model.rcv_nxt() < size {
@@ -158,10 +152,9 @@ fn random_segments_agree_with_byte_model() {
             let offset = if random(3) == 0 { model.rcv_nxt() } else { near }.min(size - 1);
             let length = (1 + random([50, 3000, 9000][step % 3])).min(size - offset);
             let payload: Vec<u8> = (0..length).map(|_| random(256).to_le_bytes()[0]).collect();
-            let crc = (random(2) == 0).then(|| crc32fast::hash(&payload));
             right_edge = right_edge.max(model.rcv_nxt() + random(20_000));
             let limits = Limits { right_edge, memory: 3 * CHUNK, ..WIDE };
-            let got = stream.insert(Segment { seq: offset, payload: &payload, crc }, limits);
+            let got = stream.insert(Segment { seq: offset, payload: &payload }, limits);
 
             let before = model.rcv_nxt();
             let inside = usize::try_from(right_edge.saturating_sub(offset).min(length)).unwrap();
@@ -180,14 +173,10 @@ fn random_segments_agree_with_byte_model() {
                 let n = part.len() as u64;
                 stream.consume(n);
             }
-            if step % 64 == 0 && keep.checksum {
-                assert_eq!(stream.crc(), crc32fast::hash(&model.in_order()), "seed {seed} step {step}");
-            }
         }
         model.read.extend(read_all(&mut stream));
-        let expected = if keep.payload { model.in_order() } else { Vec::new() };
+        let expected = if keeps_payload { model.in_order() } else { Vec::new() };
         assert!(model.read == expected, "seed {seed}: the bytes differ");
-        let crc = if keep.checksum { crc32fast::hash(&model.in_order()) } else { 0 };
-        assert_eq!((stream.crc(), stream.memory()), (crc, 0), "seed {seed}");
+        assert_eq!(stream.memory(), 0, "seed {seed}");
     }
 }

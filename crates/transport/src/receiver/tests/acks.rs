@@ -42,5 +42,5 @@ fn duplicate_and_syn_get_their_own_replies() {
     script.data(0, b"x").data(0, b"x").data(1, b"x");
     assert_eq!(script.replies(), [ack(1), ack(2)]);
     script.data(2, b"x").syn(0).data(0, b"y");
-    assert_eq!(script.replies(), [ack(3), FromReceiver::SynAck { ack: 0, window: 1, params: None }, ack(1)]);
+    assert_eq!(script.replies(), [ack(3), FromReceiver::SynAck { ack: 0, window: 1 }, ack(1)]);
 }

@@ -41,7 +41,6 @@ impl Model {
                 }
                 self.fin.filter(|_| seq == self.expected)
             }
-            FromSender::Close(_) => None,
         }
     }
 
@@ -71,8 +70,8 @@ fn random_packets_get_replies_of_plain_model() {
             };
             let payload = vec![random(256).to_le_bytes()[0]; usize::try_from(random(4)).unwrap()];
             let packet = match random(40) {
-                0 => FromSender::Syn(Open::classic(u32::try_from(random(200_000)).unwrap(), LINK)),
-                1 | 2 => FromSender::Fin { seq, seal: None, understands_ack: false },
+                0 => FromSender::Syn(Open { seq: random(200_000), link: LINK }),
+                1 | 2 => FromSender::Fin { seq, packet_number: None, understands_ack: false },
                 _ => FromSender::Data(Piece::classic(seq, &payload)),
             };
             let expected = model.reply(&packet);

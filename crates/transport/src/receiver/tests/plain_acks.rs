@@ -6,9 +6,7 @@ use rdt_testing::random;
 
 /// Returns the next reply, if there is one.
 fn one(script: &mut Script) -> Option<Vec<u8>> {
-    let mut out = [0; MAX_REPLY];
-    let len = script.receiver.poll_reply(script.now, &mut out)?;
-    Some(out[..len].to_vec())
+    script.receiver.poll_reply().map(|reply| reply.to_vec())
 }
 
 /// Returns all replies, with plain ACKs taken in batches of random size.

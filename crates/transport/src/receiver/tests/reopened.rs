@@ -1,8 +1,6 @@
 //! ACKs that reopen a window, repeated until a packet arrives.
 
 use super::*;
-use crate::wire::Wire;
-use crate::wire::native;
 
 const MSS: u64 = 1000;
 /// Largest window, in bytes.
@@ -10,38 +8,17 @@ const WINDOW: u64 = 20 * MSS;
 
 /// Returns the windows that the receiver offers now.
 fn told(script: &mut Script) -> Vec<u64> {
-    let mut out = [0; MAX_REPLY];
-    let mut windows = Vec::new();
-    while let Some(len) = script.receiver.poll_reply(script.now, &mut out) {
-        if let Ok(FromReceiver::Ack(ack)) = native::decode_from_receiver(&out[..len], 0) {
-            windows.push(ack.window);
-        }
-    }
-    windows
+    script.native_acks().iter().map(|(ack, _)| ack.window).collect()
 }
 
 fn data(script: &mut Script, number: u64) {
-    let payload = [7; 1000];
-    let crc = Some(crc32fast::hash(&payload));
-    let piece = Piece {
-        seq: number * MSS,
-        payload: &payload,
-        packet_number: Some(number),
-        crc,
-        ack_now: true,
-        ack_every: 0,
-    };
-    script.receiver.handle(script.now, &FromSender::Data(piece), Ecn::NotEct, script.memory);
+    script.native_data(number, number * MSS, &[7; 1000], true);
 }
 
 /// A receiver whose window is full at 0 ms; its application reads everything at 5000 ms.
 fn opened() -> Script {
     let stream_window = WindowConfig { initial: WINDOW, max: WINDOW, mss: MSS };
-    let mut script = Script::new(ReceiverConfig { stream_window, ..keeping() });
-    let wire = Wire::Native { connection_id: 7 };
-    let open = Open { wire, seq: 0, cookie: None, link: None, params: None, name: None };
-    script.receiver.handle(script.now, &FromSender::Syn(open), Ecn::NotEct, script.memory);
-    told(&mut script);
+    let mut script = Script::native(ReceiverConfig { stream_window, ..keeping() });
     for number in 0..WINDOW / MSS {
         data(&mut script, number);
     }

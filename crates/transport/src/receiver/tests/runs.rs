@@ -4,12 +4,11 @@ use rdt_testing::random;
 
 use super::*;
 use crate::wire::DataHeader;
-use crate::wire::native::Params;
-use crate::wire::sealed::{self, DataRun, RunFields, TAG, encode_data_header, peek};
+use crate::wire::native::{DataRun, RunFields, TAG, encode_data_header, peek};
 
 /// Largest payload of a packet, bytes.
 const PAYLOAD: usize = 100;
-const STRIDE: usize = sealed::DATA_HEADER + PAYLOAD + TAG;
+const STRIDE: usize = native::DATA_HEADER + PAYLOAD + TAG;
 
 fn receiver() -> Receiver {
     let mss = PAYLOAD as u64;
@@ -19,14 +18,14 @@ fn receiver() -> Receiver {
         stream_window: WindowConfig::fixed(100 * mss, mss),
         ..ReceiverConfig::reference()
     };
-    Receiver::established(config, 7, Params::default(), None, rdt_testing::epoch())
+    Receiver::established(config, &Params::default(), None, rdt_testing::epoch())
 }
 
 /// Appends an opened packet of `len` bytes of payload from offset `seq` on.
 fn put(message: &mut Vec<u8>, head: DataHeader, len: usize) {
-    let mut packet = vec![0; sealed::DATA_HEADER + len + TAG];
+    let mut packet = vec![0; native::DATA_HEADER + len + TAG];
     encode_data_header(7, 0, &head, false, &mut packet);
-    for (at, byte) in (head.seq..).zip(&mut packet[sealed::DATA_HEADER..][..len]) {
+    for (at, byte) in (head.seq..).zip(&mut packet[native::DATA_HEADER..][..len]) {
         *byte = at.to_le_bytes()[0];
     }
     message.extend_from_slice(&packet);

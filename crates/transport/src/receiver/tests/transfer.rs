@@ -119,7 +119,7 @@ fn repeated_fin_is_answered_while_storing_if_understood() {
     // Other implementations treat any answer as the FIN-ACK.
     script.at(50).fin(1).at(70).fin(1);
     assert_eq!(script.replies(), []);
-    let heeding = |seq| FromSender::Fin { seq, seal: None, understands_ack: true };
+    let heeding = |seq| FromSender::Fin { seq, packet_number: None, understands_ack: true };
     script.at(80).packet(&heeding(1)).at(90).packet(&heeding(0)).packet(&heeding(1));
     assert_eq!(script.replies(), [ack(1, 0); 2]);
     assert_eq!(script.events(), []);

@@ -1,8 +1,6 @@
 //! Slow applications: limits on unread data, and the windows that follow from them.
 
 use super::*;
-use crate::wire::Wire;
-use crate::wire::native::{self, SackBlocks};
 
 /// Memory limit, in bytes.
 const MEMORY: u64 = 4 << 20;
@@ -138,37 +136,18 @@ fn without_payload_window_ignores_memory() {
 }
 
 /// Passes a native segment to the receiver. Returns its ACK.
-fn native_data(script: &mut Script, offset: u64, packet_number: u64) -> Ack<'static> {
-    let payload = &[7; 1 << 14];
-    let piece = Piece {
-        seq: offset,
-        payload,
-        packet_number: Some(packet_number),
-        crc: None,
-        ack_now: true,
-        ack_every: 0,
-    };
-    script.receiver.handle(script.now, &FromSender::Data(piece), Ecn::NotEct, script.memory);
+fn native_data(script: &mut Script, offset: u64, packet_number: u64) -> native::Ack {
+    script.native_data(packet_number, offset, &[7; 1 << 14], true);
     native_ack(script).expect("an ACK was asked for")
 }
 
-fn native_ack(script: &mut Script) -> Option<Ack<'static>> {
-    let mut out = [0; MAX_REPLY];
-    let mut last = None;
-    while let Some(len) = script.receiver.poll_reply(script.now, &mut out) {
-        if let Ok(FromReceiver::Ack(ack)) = native::decode_from_receiver(&out[..len], 0) {
-            last = Some(Ack { sack: SackBlocks::default(), ..ack });
-        }
-    }
-    last
+fn native_ack(script: &mut Script) -> Option<native::Ack> {
+    script.native_acks().pop().map(|(ack, _)| ack)
 }
 
 #[test]
 fn native_data_without_memory_waits_for_window() {
-    let mut script = Script::new(keeping());
-    let wire = Wire::Native { connection_id: 7 };
-    let open = Open { wire, seq: 0, cookie: None, link: None, params: None, name: None };
-    script.receiver.handle(script.now, &FromSender::Syn(open), Ecn::NotEct, script.memory);
+    let mut script = Script::native(keeping());
     assert!(native_ack(&mut script).is_none());
     // Other peers took the memory after 1 MiB was offered.
     script.memory = 0;

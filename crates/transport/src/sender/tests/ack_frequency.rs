@@ -1,22 +1,19 @@
 //! ACK frequency that data packets request.
 
-use super::native::{MSS, connected_to};
+use super::native::{connected_to, piece, small};
 use super::*;
 use crate::wire::native::Params;
-use crate::wire::{FromSender, Near};
 use crate::{LossDetection, SenderConfig};
 
 /// Returns the ACK frequencies that the packets of a first flight of `window` packets request, on a
 /// path of 100 ms.
 fn asked(window: u32, change: impl FnOnce(&mut SenderConfig)) -> Vec<u16> {
-    let base = SenderConfig::native(7);
-    let packet_size = base.wire.data_header() + usize::try_from(MSS).unwrap();
     let mut config = SenderConfig {
         congestion: Algorithm::Fixed(window),
         initial_window: window,
         window,
-        packet_size,
-        ..base
+        pacing: true,
+        ..small()
     };
     change(&mut config);
     let mut script = connected_to(config, Params::default());
@@ -27,11 +24,7 @@ fn asked(window: u32, change: impl FnOnce(&mut SenderConfig)) -> Vec<u16> {
         if sent < bytes {
             sent += script.sender.write(&vec![0; bytes - sent]).unwrap();
         }
-        for datagram in script.at(at).datagrams() {
-            if let FromSender::Data(piece) = FromSender::decode(&datagram, Near::default()).unwrap() {
-                asked.push(piece.ack_every);
-            }
-        }
+        asked.extend(script.at(at).datagrams().iter().map(|datagram| piece(datagram).ack_every));
         if asked.len() >= window as usize {
             break;
         }

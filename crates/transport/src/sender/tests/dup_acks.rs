@@ -1,6 +1,6 @@
 //! Reno and Tahoe: recovery by duplicate ACKs alone (RFC 5681), with the windows that follow.
 
-use super::native::{MSS, connected_by, connected_to, leaving};
+use super::native::{MSS, connected_by, connected_to, leaving, small};
 use super::*;
 use crate::{LossDetection, LossWindow, SenderConfig};
 
@@ -123,10 +123,8 @@ fn loss_window_is_one_segment_or_initial_window() {
     for congestion in [Algorithm::Reno, Algorithm::Cubic] {
         for (loss_window, packets) in [(LossWindow::One, 1), (LossWindow::Initial, 4)] {
             for recovery in [LossDetection::Rack, LossDetection::Sack, LossDetection::NewReno] {
-                let base = SenderConfig::native(7);
-                let packet_size = base.wire.data_header() + PAYLOAD;
-                let config = SenderConfig { recovery, congestion, packet_size, pacing: false, ..base };
-                let config = SenderConfig { loss_window, initial_window: 4, window: 100, ..config };
+                let config = SenderConfig { recovery, congestion, window: 100, ..small() };
+                let config = SenderConfig { loss_window, initial_window: 4, ..config };
                 let mut script = connected_to(config, Params::default());
                 script.write(40 * PAYLOAD);
                 assert_eq!(leaving(&mut script).len(), 4);

@@ -1,28 +1,15 @@
 //! ECN: which packets have a codepoint, and how often reports of marks reduce the window.
 
+use super::native::{answer_to, connected_to, recv_ack, small};
 use super::*;
 use crate::wire::native::{self, Params};
-use crate::wire::{Answer, MAX_REPLY, Wire, encode_answer};
 use crate::{EcnFailure, EcnState, SenderConfig};
-
-const ID: u64 = 7;
 
 /// Returns a sender with Reno, a window of 10 packets and an RTT of 100 ms, and a receiver that
 /// counts marks or not.
 fn connected(counts: bool) -> Script {
-    let base = SenderConfig::native(ID);
-    let packet_size = base.wire.data_header() + PAYLOAD;
-    let config = SenderConfig { congestion: Algorithm::Reno, pacing: false, packet_size, ..base };
-    let mut script = Script::new(config);
-    assert_eq!(leaving(&mut script), (1, Ecn::NotEct), "the SYN");
-    let mut reply = [0; MAX_REPLY];
-    let answer = Answer::SynAck { ack: 0, window: 1 << 20, attempt: 1 };
-    let wire = Wire::Native { connection_id: ID };
-    let len =
-        encode_answer(wire, answer, || Params { ecn: counts, ..Params::default() }, &mut reply).unwrap();
-    script.at(100).recv_bytes(&reply[..len]);
-    script.events();
-    script
+    let config = SenderConfig { congestion: Algorithm::Reno, ..small() };
+    connected_to(config, Params { ecn: counts, ..Params::default() })
 }
 
 /// Returns the number of datagrams sent now, and their codepoint.
@@ -41,20 +28,9 @@ fn leaving(script: &mut Script) -> (usize, Ecn) {
 
 /// Acknowledges the first `arrived` packets, `ce` of them marked.
 fn ack(script: &mut Script, arrived: u32, ce: u32, ect: u32) {
-    let ack = native::Ack {
-        largest_received: u64::from(arrived) - 1,
-        echo_delay_us: 0,
-        ack: u64::from(arrived) * PAYLOAD as u64,
-        window: 1 << 20,
-        packets: arrived,
-        duplicates: 0,
-        ce,
-        ect,
-        overflow: None,
-    };
-    let mut reply = [0; MAX_REPLY];
-    let len = native::encode_ack(ID, &ack, &[], &mut reply);
-    script.recv_bytes(&reply[..len]);
+    let (number, ack) = (u64::from(arrived) - 1, u64::from(arrived) * PAYLOAD as u64);
+    let ack = native::Ack { ack, window: 1 << 20, packets: arrived, ce, ect, ..answer_to(number) };
+    recv_ack(script, &ack, &[]);
 }
 
 fn window(script: &Script) -> u64 {

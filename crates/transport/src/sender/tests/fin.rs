@@ -1,76 +1,40 @@
 //! The FIN that is sent with the last data.
 
+use super::native::{ack, connected_to, opened, small};
 use super::*;
-use crate::wire::native::{self, FIN_ACK_LEN, FinAck, Params, SackBlock, SynAck};
-use crate::wire::{FromSender, Near, Wire};
-use crate::{LossDetection, SenderConfig};
-
-const ID: u64 = 7;
+use crate::SenderConfig;
+use crate::wire::native::Body;
 
 /// A sender with all of three segments and the FIN in flight, sent at 100 ms; the round trip is 100
 /// ms.
 fn closing() -> Script {
-    let base = SenderConfig::native(ID);
-    let packet_size = base.wire.data_header() + PAYLOAD;
-    let wire = Wire::Native { connection_id: ID };
-    let config = SenderConfig { wire, recovery: LossDetection::Rack, packet_size, ..base };
-    let config = SenderConfig { congestion: Algorithm::Fixed(10), pacing: false, window: 10, ..config };
-    let mut script = Script::new(config);
+    let config = SenderConfig { congestion: Algorithm::Fixed(10), window: 10, ..small() };
+    let mut script = connected_to(config, Params::default());
     script.write(3 * PAYLOAD).finish();
-    assert_eq!(script.datagrams().len(), 1);
-    let syn_ack = SynAck { window: 1 << 20, params: Params::default() };
-    let mut reply = vec![0; native::syn_ack_len(&syn_ack)];
-    native::encode_syn_ack(ID, &syn_ack, &mut reply);
-    script.at(100).recv_bytes(&reply);
     assert_eq!(leaving(&mut script), ["0/0", "1/1", "2/2", "FIN 300/3"]);
-    script.events();
     script
 }
 
 fn leaving(script: &mut Script) -> Vec<String> {
-    let read = |datagram: &Vec<u8>| match FromSender::decode(datagram, Near::default()).unwrap() {
-        FromSender::Data(piece) => format!("{}/{}", piece.seq / PAYLOAD as u64, piece.packet_number.unwrap()),
-        FromSender::Fin { seq, seal, .. } => format!("FIN {seq}/{}", seal.unwrap().packet_number),
+    let read = |datagram: &Vec<u8>| match opened(datagram) {
+        (number, Body::Data { piece, .. }) => format!("{}/{number}", piece.seq / PAYLOAD as u64),
+        (number, Body::Fin { length, .. }) => format!("FIN {length}/{number}"),
         other => panic!("{other:?}"),
     };
     script.datagrams().iter().map(read).collect()
 }
 
-/// Acknowledges segments below `below` and segments `blocks`; packet `packet_number` is the newest.
-fn ack(script: &mut Script, packet_number: u64, below: u64, blocks: &[(u64, u64)]) {
-    let mss = PAYLOAD as u64;
-    let blocks: Vec<SackBlock> =
-        blocks.iter().map(|(start, end)| SackBlock { start: start * mss, end: end * mss }).collect();
-    let (ack, window) = (below * mss, 1 << 20);
-    let ack = native::Ack {
-        largest_received: packet_number,
-        echo_delay_us: 0,
-        ack,
-        window,
-        packets: 0,
-        duplicates: 0,
-        ce: 0,
-        ect: 0,
-        overflow: None,
-    };
-    let mut reply = vec![0; native::ack_len(blocks.len())];
-    let len = native::encode_ack(ID, &ack, &blocks, &mut reply);
-    reply.truncate(len);
-    script.recv_bytes(&reply);
-}
-
-fn fin_ack(script: &mut Script) {
-    let mut reply = vec![0; FIN_ACK_LEN];
-    native::encode_fin_ack(ID, &FinAck { length: 300, crc: 5 }, &mut reply);
-    script.recv_bytes(&reply);
+/// Answers the FIN of a stream of this length.
+fn fin_ack(script: &mut Script, length: u64) {
+    script.sender.handle_reply(script.now, &super::fin_ack(length, 0), 41);
 }
 
 #[test]
 fn its_answer_acknowledges_all_that_no_ack_did() {
     let mut script = closing();
     script.at(200);
-    fin_ack(&mut script);
-    assert_eq!(script.events(), [SenderEvent::Finished { crc: 5 }]);
+    fin_ack(&mut script, 300);
+    assert_eq!(script.events(), [SenderEvent::Finished { crc: 0 }]);
     let stats = script.stats();
     assert_eq!((stats.bytes_acked, stats.in_flight, stats.elapsed()), (300, 0, ms(100)));
     assert_eq!((script.timer(), leaving(&mut script)), (None, vec![]));
@@ -90,8 +54,8 @@ fn lost_fin_leaves_again_after_quarter_rtt() {
     assert_eq!(script.expire(), ms(475 + 500));
     assert_eq!(leaving(&mut script), ["FIN 300/6"]);
     script.at(1000);
-    fin_ack(&mut script);
-    assert_eq!(script.events(), [SenderEvent::Finished { crc: 5 }]);
+    fin_ack(&mut script, 300);
+    assert_eq!(script.events(), [SenderEvent::Finished { crc: 0 }]);
 }
 
 #[test]
@@ -158,9 +122,7 @@ fn overtaken_fin_is_lost() {
 #[test]
 fn an_answer_before_all_was_sent_is_ignored() {
     let mut script = closing();
-    let mut reply = vec![0; FIN_ACK_LEN];
-    native::encode_fin_ack(ID, &FinAck { length: 299, crc: 5 }, &mut reply);
-    script.recv_bytes(&reply);
+    fin_ack(&mut script, 299);
     assert_eq!((script.events(), script.stats().stale), (vec![], 1));
 }
 

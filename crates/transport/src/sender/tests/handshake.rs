@@ -110,7 +110,7 @@ fn a_second_syn_ack_changes_nothing() {
 fn a_syn_ack_with_another_number_is_ignored() {
     let mut script = Script::new(config(1));
     script.sent();
-    script.at(100).recv(&FromReceiver::SynAck { ack: 7, window: 7, params: None });
+    script.at(100).recv(&FromReceiver::SynAck { ack: 7, window: 7 });
     assert_eq!((script.events(), script.stats().stale), (vec![], 1));
     script.at(1000);
     assert_eq!(script.sent(), [Sent::Syn]);

@@ -32,7 +32,7 @@ fn keep_alive_leaves_every_ten_seconds() {
 fn before_the_first_packet_it_is_the_syn() {
     let mut script = pausing(0);
     assert_eq!(script.at(10_100).sent(), [Sent::Syn]);
-    script.recv(&FromReceiver::SynAck { ack: 0, window: 1, params: None });
+    script.recv(&FromReceiver::SynAck { ack: 0, window: 1 });
     script.at(10_300).write(PAYLOAD);
     assert_eq!(script.data(), [0]);
 }

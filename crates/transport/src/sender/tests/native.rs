@@ -1,14 +1,23 @@
-//! The sender in the native format: its requests to the receiver, and the rules that use SACK
+//! The sender of a connection's stream: its requests to the receiver, and the rules that use SACK
 //! blocks.
 
+use std::sync::Arc;
+
+use rdt_crypto::{Aead, PacketKey};
+
 use super::*;
-use crate::wire::native::{self, SackBlock};
-use crate::wire::{Answer, FromSender, MAX_REPLY, Near, Wire, encode_answer};
+use crate::wire::native::{
+    self, Body, HEADER, NativeCodec, SackBlock, TAG, ack_body_len, encode_ack_body, peek, take_ack,
+};
 use crate::{LossDetection, Reordering, SenderConfig};
 
-const ID: u64 = 7;
-const WIRE: Wire = Wire::Native { connection_id: ID };
-pub(super) const MSS: u64 = 100;
+pub(super) const MSS: u64 = PAYLOAD as u64;
+
+/// Returns a configuration with packets of [`PAYLOAD`] bytes of payload, without pacing.
+pub(super) fn small() -> SenderConfig {
+    let packet_size = Wire::Native.overhead() + PAYLOAD;
+    SenderConfig { pacing: false, packet_size, ..SenderConfig::native(7) }
+}
 
 /// Returns a sender with a window of 10 packets after a handshake RTT of 100 ms, which is the time
 /// now.
@@ -18,22 +27,40 @@ fn connected(recovery: LossDetection) -> Script {
 
 /// Like [`connected`], with another congestion control and its initial window of 10 packets.
 pub(super) fn connected_by(recovery: LossDetection, congestion: Algorithm) -> Script {
-    let base = SenderConfig::native(ID);
-    let packet_size = base.wire.data_header() + PAYLOAD;
-    let config = SenderConfig { recovery, pacing: false, window: 10, packet_size, ..base };
-    connected_to(SenderConfig { congestion, ..config }, Params::default())
+    connected_to(SenderConfig { recovery, window: 10, congestion, ..small() }, Params::default())
 }
 
-/// Returns a sender whose receiver has answered with `params` after 100 ms, which is the time now.
+/// Returns a sender whose peer has answered with `params` after 100 ms, which is the time now.
 pub(super) fn connected_to(config: SenderConfig, params: Params) -> Script {
-    let mut script = Script::new(config);
-    assert_eq!(script.datagrams().len(), 1);
-    let mut reply = [0; MAX_REPLY];
-    let answer = Answer::SynAck { ack: 0, window: 1 << 20, attempt: 1 };
-    let len = encode_answer(WIRE, answer, || params, &mut reply).unwrap();
-    script.at(100).recv_bytes(&reply[..len]);
-    assert_eq!(script.events(), [SenderEvent::Connected { rtt: ms(100) }]);
+    connected_after(rdt_testing::epoch(), 100, config, params)
+}
+
+/// Like [`connected_to`], for a handshake that took `rtt` ms.
+pub(super) fn connected_after(epoch: Instant, rtt: u64, config: SenderConfig, params: Params) -> Script {
+    // Packets can be read without the key.
+    let key = PacketKey::new(Aead::None, &[], [0; 12]);
+    let (codec, rtt) = (NativeCodec::new(7, Arc::new(key)), ms(rtt));
+    let peer = Established { window: 1 << 20, params, rtt, is_rtt_sample: true };
+    let sender = Sender::established(config, codec, FramePool::new(), epoch + rtt, &peer).unwrap();
+    let mut script = Script::of(sender, epoch);
+    script.now = epoch + rtt;
+    assert_eq!(script.events(), [SenderEvent::Connected { rtt }]);
     script
+}
+
+/// Returns number and contents of a packet.
+pub(super) fn opened(datagram: &[u8]) -> (u64, Body<'_>) {
+    let header = peek(datagram).expect("a sealed packet");
+    let number = u64::from(header.number);
+    (number, Body::decode(&header, number, &datagram[HEADER..datagram.len() - TAG], 0).unwrap())
+}
+
+/// Returns a DATA packet.
+pub(super) fn piece(datagram: &[u8]) -> Piece<'_> {
+    match opened(datagram).1 {
+        Body::Data { piece, ack: None } => piece,
+        other => panic!("{other:?}"),
+    }
 }
 
 /// Returns the data sent now: segment index, packet number, and whether it requests an ACK.
@@ -42,10 +69,8 @@ pub(super) fn leaving(script: &mut Script) -> Vec<(u64, u64, bool)> {
 }
 
 fn read(datagram: &[u8]) -> (u64, u64, bool) {
-    match FromSender::decode(datagram, Near::default()).unwrap() {
-        FromSender::Data(piece) => (piece.seq / MSS, piece.packet_number.unwrap(), piece.ack_now),
-        other => panic!("{other:?}"),
-    }
+    let piece = piece(datagram);
+    (piece.seq / MSS, piece.packet_number.unwrap(), piece.ack_now)
 }
 
 /// Acknowledges segments below `below` and segments `blocks`; packet `packet_number` is the newest.
@@ -72,10 +97,12 @@ pub(super) fn ack_bytes(script: &mut Script, packet_number: u64, below: u64, win
 }
 
 pub(super) fn recv_ack(script: &mut Script, ack: &native::Ack, blocks: &[SackBlock]) {
-    let (mut reply, mut blocks) = ([0; MAX_REPLY], blocks.to_vec());
+    let mut blocks = blocks.to_vec();
     blocks.sort_unstable_by_key(|block| block.start);
-    let len = native::encode_ack(ID, ack, &blocks, &mut reply);
-    script.recv_bytes(&reply[..len]);
+    let mut body = vec![0; ack_body_len(blocks.len())];
+    let len = encode_ack_body(ack, &blocks, &mut body);
+    let ack = take_ack(&mut &body[..len], script.sender.next_number()).unwrap();
+    script.sender.handle_reply(script.now, &FromReceiver::Ack(ack), len);
 }
 
 /// Returns an ACK that echoes packet `packet_number` and reports nothing else.
@@ -101,8 +128,7 @@ fn fin_requests_ack_for_last_segment() {
     script.write(2 * PAYLOAD).finish();
     let mut last = script.datagrams();
     let fin = last.pop().unwrap();
-    let fin = FromSender::decode(&fin, Near::default()).unwrap();
-    assert!(matches!(fin, FromSender::Fin { seq: 500, seal: Some(seal), .. } if seal.packet_number == 5));
+    assert_eq!(opened(&fin), (5, Body::Fin { length: 500, ack: None }));
     assert_eq!(
         last.iter().map(|datagram| read(datagram)).collect::<Vec<_>>(),
         [(3, 3, false), (4, 4, false)]
@@ -322,9 +348,8 @@ fn flight_timeout_continues_in_slow_start() {
 fn two_holes_in_one_ack_are_no_reordering() {
     // Segments 0 and 4 of ten are lost, and so are the ACKs between them. So one ACK has both
     // blocks, newest first as receivers send them (PROTOCOL.md, N3).
-    let base = SenderConfig { reordering: Reordering::OnceSeen, ..SenderConfig::native(ID) };
-    let config = SenderConfig { pacing: false, packet_size: base.wire.data_header() + PAYLOAD, ..base };
-    let config = SenderConfig { congestion: Algorithm::Fixed(10), window: 10, ..config };
+    let config = SenderConfig { reordering: Reordering::OnceSeen, window: 10, ..small() };
+    let config = SenderConfig { congestion: Algorithm::Fixed(10), ..config };
     let mut script = connected_to(config, Params::default());
     script.write(30 * PAYLOAD);
     assert_eq!(leaving(&mut script).len(), 10);
@@ -364,9 +389,7 @@ fn a_push_asks_for_its_answer_at_once() {
 #[test]
 fn spurious_timeout_raises_rto_without_burst() {
     for congestion in [Algorithm::Reno, Algorithm::Cubic] {
-        let base = SenderConfig { congestion, pacing: false, window: 100, ..SenderConfig::native(ID) };
-        let packet_size = base.wire.data_header() + PAYLOAD;
-        let config = SenderConfig { initial_window: 20, packet_size, ..base };
+        let config = SenderConfig { congestion, window: 100, initial_window: 20, ..small() };
         let mut script =
             connected_to(SenderConfig { recovery: LossDetection::Rack, ..config }, Params::default());
         script.write(100 * PAYLOAD);
@@ -410,18 +433,8 @@ fn timeouts_back_off_to_one_second() {
         [(1, &[200, 400, 800], 1000), (100, &[300, 600], 1000), (1000, &[], 3000), (2500, &[], 7500)];
     for (rtt, growing, steady) in TABLE {
         for recovery in [LossDetection::Sack, LossDetection::NewReno] {
-            let mut script =
-                Script::new(SenderConfig { recovery, pacing: false, ..SenderConfig::native(ID) });
-            script.datagrams();
-            while script.timer().is_some_and(|at| at < ms(rtt)) {
-                script.expire();
-                script.datagrams();
-            }
-            let mut reply = [0; MAX_REPLY];
-            let answer = Answer::SynAck { ack: 0, window: 1 << 20, attempt: 1 };
-            let len = encode_answer(WIRE, answer, Params::default, &mut reply).unwrap();
-            script.at(rtt).recv_bytes(&reply[..len]);
-            script.events();
+            let config = SenderConfig { recovery, pacing: false, ..SenderConfig::native(7) };
+            let mut script = connected_after(rdt_testing::epoch(), rtt, config, Params::default());
             script.write(PAYLOAD);
             script.sender.push();
             assert_eq!(script.datagrams().len(), 1);
@@ -445,10 +458,8 @@ fn timeouts_back_off_to_one_second() {
 /// The paced retransmission is void when its time comes, so nothing is left to wait for.
 #[test]
 fn acknowledged_retransmission_leaves_no_pacing_timer() {
-    let base = SenderConfig::native(ID);
-    let packet_size = base.wire.data_header() + PAYLOAD;
     let (congestion, recovery) = (Algorithm::Fixed(10), LossDetection::Sack);
-    let config = SenderConfig { congestion, recovery, packet_size, ..base };
+    let config = SenderConfig { congestion, recovery, pacing: true, ..small() };
     let mut script = connected_to(config, Params::default());
     let room = script.sender.spare_now(1).unwrap().len();
     assert_eq!(room, 1000);
@@ -485,16 +496,6 @@ fn idle_sender_keeps_no_records_of_keep_alives() {
         assert_eq!(flight.next_number(), count + 1);
         assert!(flight.sent.first().is_none_or(|(packet_number, _)| packet_number == count), "{count}");
     }
-}
-
-#[test]
-fn second_abort_keeps_close() {
-    let mut script = connected(LossDetection::Rack);
-    script.sender.abort();
-    script.sender.abort();
-    let closes = script.datagrams();
-    assert_eq!(closes.len(), 1);
-    assert!(matches!(FromSender::decode(&closes[0], Near::default()).unwrap(), FromSender::Close(_)));
 }
 
 #[test]

@@ -59,7 +59,7 @@ fn reply(random: &mut Random, script: &mut Script) {
     let window = random.window();
     let reply = match random.below(16) {
         0 => syn_ack(window),
-        1 => FromReceiver::SynAck { ack: number, window: u64::from(window), params: None },
+        1 => FromReceiver::SynAck { ack: number, window: u64::from(window) },
         2 => fin_ack(number, window),
         _ => ack(number, window),
     };

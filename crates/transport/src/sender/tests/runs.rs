@@ -3,14 +3,15 @@
 
 use std::collections::VecDeque;
 
+use super::native::{answer_to, connected_after, opened, recv_ack};
 use super::*;
 use crate::receiver::{Receiver, ReceiverConfig};
-use crate::wire::native::{self, Ack};
-use crate::wire::{FromSender, MAX_REPLY};
+use crate::wire::native::{self, Body, SackBlock};
 use crate::{LossDetection, Observer, Reordering};
 use rdt_testing::random;
 
-const ID: u64 = 7;
+/// Round trip of the handshake, ms.
+const RTT: u64 = 10;
 
 /// Observer that does nothing.
 struct Hears;
@@ -26,20 +27,22 @@ struct Pair {
     receiver: Receiver,
     clock: Duration,
     there: VecDeque<Vec<u8>>,
-    back: VecDeque<Vec<u8>>,
+    back: VecDeque<(native::Ack, Vec<SackBlock>)>,
 }
 
 impl Pair {
     fn new(config: &SenderConfig) -> Self {
-        let mut single = Script::new(config.clone());
+        let epoch = rdt_testing::epoch();
+        let params = Params { ecn: true, ..Params::default() };
+        let connected = || connected_after(epoch, RTT, config.clone(), params);
+        let mut single = connected();
         single.sender.observe(Box::new(Hears));
         single.batch = TransmitBuf::new(1);
         single.sender.flight.one_by_one = true;
-        let mut runs = Script::new(config.clone());
-        (runs.epoch, runs.now) = (single.epoch, single.now);
-        let receiver = Receiver::new(ReceiverConfig::reference());
+        let runs = connected();
+        let receiver = Receiver::established(ReceiverConfig::reference(), &params, None, epoch);
         let (there, back) = (VecDeque::new(), VecDeque::new());
-        Self { single, runs, receiver, clock: Duration::ZERO, there, back }
+        Self { single, runs, receiver, clock: ms(RTT), there, back }
     }
 
     fn now(&self) -> Instant {
@@ -68,21 +71,20 @@ impl Pair {
         let now = self.now();
         for _ in 0..count {
             let Some(datagram) = self.there.pop_front() else { break };
-            let packet = FromSender::decode(&datagram, self.receiver.near()).unwrap();
-            self.receiver.handle(now, &packet, Ecn::Ect0, 1 << 30);
+            let Body::Data { piece, .. } = opened(&datagram).1 else { panic!("{datagram:?}") };
+            self.receiver.handle_data(now, &piece, Ecn::Ect0, 1 << 30);
             while !self.receiver.data().is_empty() {
                 self.receiver.consume(self.receiver.data().len());
             }
         }
-        let mut reply = [0; MAX_REPLY];
-        while let Some(len) = self.receiver.poll_reply(now, &mut reply) {
-            self.back.push_back(reply[..len].to_vec());
+        while let Some((ack, blocks)) = self.receiver.take_ack(now) {
+            self.back.push_back((ack, blocks.to_vec()));
         }
     }
 
-    fn answer(&mut self, datagram: &[u8]) {
-        self.single.recv_bytes(datagram);
-        self.runs.recv_bytes(datagram);
+    fn answer(&mut self, ack: &native::Ack, blocks: &[SackBlock]) {
+        recv_ack(&mut self.single, ack, blocks);
+        recv_ack(&mut self.runs, ack, blocks);
     }
 
     /// Asserts that both senders have the same visible state and the same records of transmissions.
@@ -117,30 +119,16 @@ fn config(random: &mut impl FnMut(u64) -> u64) -> SenderConfig {
         pacing: random(2) == 0,
         packet_size: [300, 1472][pick(random(2))],
         give_up: Duration::from_secs(1000),
-        ..SenderConfig::native(ID)
+        ..SenderConfig::native(7)
     }
 }
 
 /// An ACK that no honest receiver would send: any cumulative ACK, inside of segments too, and any
 /// echo.
-fn lie(random: &mut impl FnMut(u64) -> u64, sender: &Sender) -> Vec<u8> {
+fn lie(random: &mut impl FnMut(u64) -> u64, sender: &Sender) -> native::Ack {
     let (una, sent) = (sender.flight.board.una_offset(), sender.flight.board.next_offset());
-    let (ack, largest_received) = (una + random(sent - una + 1), random(sender.flight.next_number() + 1));
-    let ack = Ack {
-        largest_received,
-        echo_delay_us: 0,
-        ack,
-        window: 1 << 20,
-        packets: 0,
-        duplicates: 0,
-        ce: 0,
-        ect: 0,
-        overflow: None,
-    };
-    let mut datagram = vec![0; native::ack_len(0)];
-    let len = native::encode_ack(ID, &ack, &[], &mut datagram);
-    datagram.truncate(len);
-    datagram
+    let (ack, number) = (una + random(sent - una + 1), random(sender.flight.next_number() + 1));
+    native::Ack { ack, window: 1 << 20, ..answer_to(number) }
 }
 
 /// Returns the number of bytes that arrived in order.
@@ -157,13 +145,13 @@ fn run(seed: u64) -> u64 {
             5 => pair.wait(Duration::from_micros(random(20_000))),
             6 if lies && random(6) == 0 => {
                 let ack = lie(&mut random, &pair.runs.sender);
-                pair.answer(&ack);
+                pair.answer(&ack, &[]);
             }
             6 if lost > 0 && pair.there.len() > 1 => pair.there.swap(0, 1),
             _ => {
                 for _ in 0..random(4) {
-                    let Some(datagram) = pair.back.pop_front() else { break };
-                    pair.answer(&datagram);
+                    let Some((ack, blocks)) = pair.back.pop_front() else { break };
+                    pair.answer(&ack, &blocks);
                 }
             }
         }

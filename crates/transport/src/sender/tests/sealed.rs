@@ -5,8 +5,8 @@ use std::sync::Arc;
 use rdt_crypto::{Aead, PacketKey};
 
 use super::*;
-use crate::wire::sealed::{self, Body, SealedCodec};
-use crate::wire::{Echo, Marks, PacketKind, native};
+use crate::wire::native::{self, Body, NativeCodec};
+use crate::wire::{Echo, Marks, PacketKind};
 
 const PHASE: u8 = 1;
 const CID: u64 = 0x1234_5678_9abc_def0;
@@ -49,12 +49,10 @@ impl Sealed {
             ..SenderConfig::native(7)
         };
         let key = Arc::new(PacketKey::new(Aead::Aes128Gcm, &[1; 16], [2; 12]));
-        let codec = SealedCodec { phase: PHASE, ..SealedCodec::new(CID, Arc::clone(&key)) };
-        let mut sender = Sender::with_codec(config, Codec::Sealed(codec), FramePool::new()).unwrap();
-        let now = rdt_testing::epoch();
-        sender.state = State::Opening { attempts: 1, sent_at: Some(now), send: false };
-        let now = now + ms(10);
-        sender.on_syn_ack(now, 0, 1 << 20, Some(Params::default()));
+        let codec = NativeCodec { phase: PHASE, ..NativeCodec::new(CID, Arc::clone(&key)) };
+        let (now, rtt) = (rdt_testing::epoch(), ms(10));
+        let peer = Established { window: 1 << 20, params: Params::default(), rtt, is_rtt_sample: true };
+        let sender = Sender::established(config, codec, FramePool::new(), now, &peer).unwrap();
         let data: Vec<u8> = (0..len).map(|i| u8::try_from(i % 251).unwrap()).collect();
         Self { sender, key, now, batch: TransmitBuf::new(64), data, sent: Vec::new() }
     }
@@ -73,7 +71,7 @@ impl Sealed {
                 return first;
             }
             for datagram in self.batch.datagrams() {
-                let header = sealed::peek(datagram).expect("a sealed packet");
+                let header = native::peek(datagram).expect("a sealed packet");
                 assert_eq!((header.connection_id, header.phase()), (CID, PHASE));
                 let (number, mut copy) = (u64::from(header.number), datagram.to_vec());
                 let body = self.key.open(header.space(), number, &mut copy).expect("the right key");
@@ -269,7 +267,7 @@ fn fin_is_sealed_behind_the_data() {
     sealed.check();
     let fin = sealed.sent.last().unwrap();
     assert_eq!((fin.kind, fin.offset, fin.number), (PacketKind::Fin, 10 * MSS as u64 + 7, 11));
-    assert_eq!((fin.wire.len(), sealed.sent[10].wire.len()), (sealed::FIN_LEN, 24 + 7 + 16));
+    assert_eq!((fin.wire.len(), sealed.sent[10].wire.len()), (native::FIN_LEN, 24 + 7 + 16));
     assert_eq!(sealed.sender.stats().crc, 0, "the stream has no checksum");
     sealed.ack(10 * MSS as u64 + 7, 11);
     sealed.sender.on_fin_ack(sealed.now, 10 * MSS as u64 + 7, 0);
@@ -286,11 +284,15 @@ fn close_is_left_to_the_connection() {
 }
 
 #[test]
-fn version_1_replies_mean_nothing() {
+fn datagram_outside_connection_means_nothing() {
     let mut sealed = Sealed::new(MSS);
     sealed.write().drain();
-    let mut close = vec![0; native::close_len(&native::Close::new(CloseReason::Aborted, ""))];
-    native::encode_close(CID, &native::Close::new(CloseReason::Aborted, ""), &mut close);
-    sealed.sender.handle_datagram(sealed.now, (), Ecn::NotEct, &mut close);
+    let mut datagram = encoded(&ack(0, 1));
+    sealed.sender.handle_datagram(sealed.now, (), Ecn::NotEct, &mut datagram);
     assert_eq!((sealed.sender.stats().malformed, sealed.sender.state), (1, State::Open));
+}
+
+#[test]
+fn native_sender_needs_connection() {
+    assert_eq!(Sender::new(SenderConfig::native(1)).err(), Some(ConfigError::Keys));
 }

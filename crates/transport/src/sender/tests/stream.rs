@@ -335,7 +335,7 @@ fn nine_packets(script: &mut Script, copied: bool) -> Vec<Vec<u8>> {
     script.write(9 * mss + 7);
     let mut batch = TransmitBuf::new(64);
     if copied {
-        batch.slot(script.sender.config().wire.data_header() + mss).unwrap().fill(0);
+        batch.slot(script.sender.config().wire.overhead() + mss).unwrap().fill(0);
     }
     script.sender.poll_transmit(script.now, &mut batch).unwrap();
     batch.datagrams().skip(usize::from(copied)).map(<[u8]>::to_vec).collect()

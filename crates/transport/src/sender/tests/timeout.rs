@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::native::{
-    MSS, ack_bytes, ack_with_window, answer_to, connected_by, connected_to, leaving, recv_ack,
+    MSS, ack_bytes, ack_with_window, answer_to, connected_by, connected_to, leaving, recv_ack, small,
 };
 use super::*;
 use crate::LossDetection;
@@ -137,10 +137,8 @@ fn opening_window_ends_probe_back_off() {
 /// Returns a sender of 20 segments whose receiver accepted ten and has room for no more.
 fn without_room(rule: LossDetection) -> Script {
     let params = Params { idle_timeout_ms: 120_000, ..Params::default() };
-    let base = SenderConfig::native(7);
-    let packet_size = base.wire.data_header() + PAYLOAD;
-    let config = SenderConfig { recovery: rule, pacing: false, window: 10, packet_size, ..base };
-    let mut script = connected_to(SenderConfig { congestion: Algorithm::Reno, ..config }, params);
+    let config = SenderConfig { recovery: rule, congestion: Algorithm::Reno, window: 10, ..small() };
+    let mut script = connected_to(config, params);
     script.write(20 * PAYLOAD);
     let (_, packet_number, _) = *leaving(&mut script).last().unwrap();
     script.at(200);
@@ -194,7 +192,7 @@ fn delayed_mtu_probe_restores_no_older_window() {
             let base = SenderConfig { pacing: false, congestion, recovery, ..SenderConfig::native(7) };
             let mut script = connected_to(base, Params::default());
             // The first packet probes the path MTU. It and the next one are lost.
-            let (probe, segment) = (script.sender.config.payload_size(), 1172);
+            let (probe, segment) = (script.sender.config.payload_size(), 1160);
             script.write(probe + 8 * segment);
             script.sender.push();
             assert_eq!(script.datagrams().len(), 9);
@@ -317,7 +315,7 @@ fn base_only_sends_pieces_without_further_timeouts() {
         ..SenderConfig::native(7)
     };
     let mut script = connected_to(config, Params::default());
-    script.write(2 * 1172);
+    script.write(2 * 1160);
     script.sender.push();
     assert_eq!(script.datagrams().len(), 2);
     let mut sizes = Vec::new();
@@ -325,15 +323,15 @@ fn base_only_sends_pieces_without_further_timeouts() {
         script.expire();
         sizes.extend(script.datagrams().iter().map(Vec::len));
     }
-    // Two pieces of 520 bytes and one of 132 were one segment; the next segment was not divided.
-    for acked in [520, 1040] {
+    // Two pieces of 508 bytes and one of 144 were one segment; the next segment was not divided.
+    for acked in [508, 1016] {
         let newest = script.sender.flight.next_number() - 1;
         ack_bytes(&mut script, newest, acked, 1 << 20);
         let sent: Vec<usize> = script.datagrams().iter().map(Vec::len).collect();
-        assert_eq!(sent, [if acked == 520 { 548 } else { 28 + 132 }], "{acked}");
+        assert_eq!(sent, [if acked == 508 { 548 } else { 40 + 144 }], "{acked}");
     }
     let newest = script.sender.flight.next_number() - 1;
-    ack_bytes(&mut script, newest, 1172, 1 << 20);
+    ack_bytes(&mut script, newest, 1160, 1 << 20);
     assert_eq!(script.datagrams().len(), 0, "the next one is not known to be lost");
 }
 

@@ -199,7 +199,7 @@ fn small_segments_respect_memory_limit() {
     let config = SenderConfig { pacing: false, memory_limit: 1 << 20, ..SenderConfig::native(7) };
     let config = SenderConfig { window: config.largest_window(), ..config };
     let congestion = Algorithm::Fixed(u32::MAX);
-    let params = Params { max_datagram: 128, ..Params::default() };
+    let params = Params { max_datagram: 548, ..Params::default() };
     let script = native::connected_to(SenderConfig { congestion, ..config }, params);
     let (cwnd, mss) = (script.sender.congestion.cwnd, script.sender.path.mss);
     let record = size_of::<Segment>() as u64;

@@ -1,207 +1,312 @@
-//! Packets that open a transfer: SYN, RETRY, SYN-ACK and VERSIONS. The name of a stream, which a
-//! SYN carries.
+//! Packets that are not sealed: the handshake, which has a check instead of a tag, and RESET, which
+//! proves itself by a token.
 
-use std::fmt;
-use std::sync::Arc;
+use rdt_crypto::{RESUMPTION_COOKIE_BYTES, ResetToken, ResumptionCookie};
 
 use super::super::{PacketKind, WireError};
-use super::check;
-use super::header::{self, HEADER, exact, info, no_info, put, u64_at};
-use super::params::{self, Params, Versions};
+use super::header::{self, HEADER, SEALED_MIN, put, u16_at, u64_at};
+use super::{SMALLEST_PATH, VERSION, Versions, check, payload};
 use crate::cookie::Cookie;
 
-/// Length of the shortest SYN, bytes. No answer to a SYN is longer, so that a forged source address
-/// cannot make the receiver an amplifier.
-pub(crate) const SYN_MIN: usize = 128;
-/// Limit on early data, which follows a SYN with a cookie before the SYN-ACK: the smallest window
-/// that can be configured for a receiver.
-pub(crate) const MAX_EARLY_DATA_BYTES: u64 = 65_536;
-/// Early data that a receiver accepts even if its window is smaller: ten packets of 1200 bytes.
-pub(crate) const MIN_EARLY_DATA_BYTES: u64 = 11_720;
+/// Length of the shortest SYN, bytes. Its answer, a RETRY, is shorter, so that a forged source
+/// address cannot make the responder an amplifier.
+pub(crate) const SHORT_SYN: usize = 128;
+/// Length of the shortest SYN with a cookie, bytes. Its answer, a SYN-ACK, is shorter.
+pub(crate) const LONG_SYN: usize = 320;
 /// Length of a RETRY, bytes.
-pub(crate) const RETRY_LEN: usize = HEADER + COOKIE;
+pub(crate) const RETRY_LEN: usize = HEADER + RETRY_COOKIE;
+/// Length of a REFUSE, bytes.
+pub(crate) const REFUSE_LEN: usize = HEADER;
 /// Length of a VERSIONS packet, bytes.
 pub(crate) const VERSIONS_LEN: usize = HEADER;
+/// Length of a RESET, bytes.
+pub(crate) const RESET_LEN: usize = HEADER + RESET_TOKEN;
 
-/// Length of a cookie, bytes.
-const COOKIE_LEN: u8 = 32;
-const COOKIE: usize = COOKIE_LEN as usize;
-/// Index of the cookie in a SYN, after its length byte.
-const SYN_COOKIE: usize = HEADER + 1;
-/// Index of the parameters in a SYN-ACK, after the window.
-const SYN_ACK_PARAMS: usize = HEADER + 8;
+const RESET_TOKEN: usize = 16;
+const RETRY_COOKIE: usize = size_of::<Cookie>();
+/// Index of the cookie in a SYN.
+const SYN_COOKIE: usize = 32;
+/// Index of the Noise message in a SYN-ACK.
+const SYN_ACK_NOISE: usize = 24;
+/// Length of the prologue of the Noise handshake, bytes.
+const PROLOGUE: usize = 28;
+/// Length of a public key in a Noise message, bytes.
+const KEY: usize = 32;
+/// Length of a tag in a Noise message, bytes.
+const NOISE_TAG: usize = 16;
 
-const _: () = assert!(COOKIE == size_of::<Cookie>());
-const _: () = assert!(RETRY_LEN <= SYN_MIN && SYN_ACK_PARAMS + params::LEN_MAX as usize <= SYN_MIN);
+/// Length of the longest first message without a name, bytes: ephemeral key, sealed static key and
+/// payload of IK.
+const FIRST_MAX: usize = KEY + KEY + NOISE_TAG + payload::HELLO_MAX + NOISE_TAG;
+/// Length of the longest second message, bytes: ephemeral key, sealed static key and payload of XX.
+const SECOND_MAX: usize = KEY + KEY + NOISE_TAG + payload::WELCOME_MAX + NOISE_TAG;
 
-/// SYN: opens a transfer.
+const _: () = assert!(RETRY_LEN <= SHORT_SYN && REFUSE_LEN <= SHORT_SYN && VERSIONS_LEN <= SHORT_SYN);
+const _: () = assert!(SYN_COOKIE + RESUMPTION_COOKIE_BYTES + FIRST_MAX <= LONG_SYN);
+const _: () = assert!(SYN_COOKIE + RESUMPTION_COOKIE_BYTES + FIRST_MAX + payload::NAME_MAX <= SMALLEST_PATH);
+const _: () = assert!(SYN_ACK_NOISE + SECOND_MAX <= LONG_SYN);
+// A RESET must be shorter than any packet that it answers, or two hosts could answer each other
+// forever.
+const _: () = assert!(RESET_LEN < SEALED_MIN);
+
+/// SYN: opens a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Syn<'a> {
-    /// Cookie from the receiver's RETRY; `None` in the first SYN.
-    pub cookie: Option<Cookie>,
-    /// Transport parameters of the sender.
-    pub params: Params,
-    /// Name that the sender suggests for the stream.
-    pub name: Option<&'a str>,
+    /// Proof of the initiator's address.
+    pub(crate) proof: Proof,
+    /// Attempt number among the SYNs with the same proof, 1 to 255, saturating.
+    pub(crate) attempt: u8,
+    /// Number of the Noise pattern.
+    pub(crate) pattern: u8,
+    /// AEADs that the initiator offers: bits 0 to 3 for AEAD 1 to 4. Bit 7: it has instructions for
+    /// AES.
+    pub(crate) aeads: u8,
+    /// Versions that the initiator would use; always includes that of the packet.
+    pub(crate) versions: Versions,
+    /// Identifier of the shared secret that the initiator mixes in; 0 for none.
+    pub(crate) secret_id: u64,
+    /// First message of the Noise handshake; empty without a proof.
+    pub(crate) noise: &'a [u8],
 }
 
-impl Syn<'_> {
-    /// Returns the length of the list of parameters, bytes.
-    fn list_len(&self) -> u16 {
-        #[expect(clippy::cast_possible_truncation, reason = "at most 244")]
-        let name = self.name.map_or(0, |name| (params::ENTRY + name.len()) as u16);
-        self.params.len() + name
-    }
-}
-
-/// SYN-ACK: accepts a transfer.
+/// Proof of an address in a SYN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SynAck {
-    /// Initial receive window, bytes.
-    pub window: u64,
-    /// Transport parameters of the receiver.
-    pub params: Params,
+pub(crate) enum Proof {
+    /// None: requests a RETRY.
+    None,
+    /// Cookie of a RETRY.
+    Retry(Cookie),
+    /// Cookie of an earlier connection.
+    Resumption(ResumptionCookie),
 }
 
-/// Name that a sender suggests for its stream, such as that of a file. It travels in the handshake
-/// of the native format. The text is the sender's choice, and may contain path separators and
-/// control characters.
-#[derive(Clone, PartialEq, Eq)]
-pub struct StreamName(Arc<str>);
-
-impl StreamName {
-    /// Length of the longest name, bytes of UTF-8: a SYN with it fits the smallest path MTU (548
-    /// bytes of UDP payload).
-    pub const MAX_LEN: usize = 240;
-
-    /// Returns the name; `None` if it is empty or longer than [`Self::MAX_LEN`] bytes.
-    pub fn new(text: &str) -> Option<Self> {
-        (1..=Self::MAX_LEN).contains(&text.len()).then(|| Self(text.into()))
+impl Proof {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::None => &[],
+            Self::Retry(cookie) => cookie,
+            Self::Resumption(cookie) => cookie,
+        }
     }
 
-    /// Returns the text of a name in a packet; `None` if it breaks the format.
-    pub(crate) fn text_of(bytes: &[u8]) -> Option<&str> {
-        if (1..=Self::MAX_LEN).contains(&bytes.len()) { std::str::from_utf8(bytes).ok() } else { None }
+    /// Decodes the proof of this length at the start of `bytes`.
+    fn decode(len: u8, bytes: &[u8]) -> Result<Self, WireError> {
+        let proof = match usize::from(len) {
+            0 => Some(Self::None),
+            RETRY_COOKIE => bytes.first_chunk().copied().map(Self::Retry),
+            RESUMPTION_COOKIE_BYTES => bytes.first_chunk().copied().map(Self::Resumption),
+            _ => None,
+        };
+        proof.ok_or(WireError::Length)
     }
 
-    /// Returns the text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for StreamName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+    /// Returns the length of the shortest SYN with this proof, bytes.
+    fn syn_min(&self) -> usize {
+        if matches!(self, Self::None) { SHORT_SYN } else { LONG_SYN }
     }
 }
 
-/// Returns the length of `syn` with its padding, bytes.
+/// Packet that is not sealed. [`connection_id`](super::connection_id) has its connection ID.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Clear<'a> {
+    /// Opens a connection.
+    Syn(Syn<'a>),
+    /// Requests the SYN again, with this cookie.
+    Retry(Cookie),
+    /// Answers a SYN.
+    SynAck {
+        /// Attempt number of the SYN that it answers.
+        attempt: u8,
+        /// Second message of the Noise handshake.
+        noise: &'a [u8],
+    },
+    /// Completes the handshake.
+    Auth {
+        /// Third message of the Noise handshake.
+        noise: &'a [u8],
+    },
+    /// Refuses a connection, with the code of the reason. Not authenticated.
+    Refuse(u16),
+    /// The responder does not speak the SYN's version, but these. Not authenticated.
+    Versions(Versions),
+    /// Ends a connection that its receiver does not know.
+    Reset(ResetToken),
+}
+
+impl<'a> Clear<'a> {
+    /// Decodes a packet that is not sealed.
+    ///
+    /// # Errors
+    /// The datagram is invalid, or sealed.
+    pub(crate) fn decode(datagram: &'a [u8]) -> Result<Self, WireError> {
+        let kind = header::clear_kind(datagram)?;
+        let (header, rest) = datagram.split_first_chunk::<HEADER>().ok_or(WireError::Truncated)?;
+        let info = u16_at(header, 2);
+        if kind == PacketKind::Reset {
+            return decode_reset(header, rest);
+        }
+        check::verify(datagram)?;
+        match kind {
+            PacketKind::Syn => decode_syn(datagram, usize::from(info)).map(Self::Syn),
+            PacketKind::Retry if info != 0 => Err(WireError::Reserved),
+            PacketKind::Retry => rest.try_into().map(Self::Retry).map_err(|_| WireError::Length),
+            PacketKind::SynAck => decode_syn_ack(rest, usize::from(info)),
+            PacketKind::Auth if rest.len() != usize::from(info) => Err(WireError::Length),
+            PacketKind::Auth => Ok(Self::Auth { noise: rest }),
+            PacketKind::Refuse if !rest.is_empty() => Err(WireError::Length),
+            PacketKind::Refuse => Ok(Self::Refuse(info)),
+            PacketKind::Versions if !rest.is_empty() => Err(WireError::Length),
+            PacketKind::Versions => Versions::from_bits(info).map(Self::Versions).ok_or(WireError::Params),
+            _ => Err(WireError::Type),
+        }
+    }
+}
+
+/// Returns the prologue of the Noise handshake: the clear fields of a SYN that negotiate. With
+/// another prologue at either side the handshake fails, so none of them can be changed unseen.
+/// Length, check, attempt and proof are left out, because they change from SYN to SYN.
+pub(crate) fn prologue(syn: &[u8; SHORT_SYN]) -> [u8; PROLOGUE] {
+    let mut prologue = [0; PROLOGUE];
+    prologue[..4].copy_from_slice(b"rdt2");
+    prologue[4..6].copy_from_slice(&syn[..2]);
+    prologue[6..14].copy_from_slice(&syn[8..16]);
+    prologue[14..].copy_from_slice(&syn[18..SYN_COOKIE]);
+    prologue
+}
+
+/// Returns the length of a SYN with its padding, bytes. Only one with a proof has a Noise message.
 pub(crate) fn syn_len(syn: &Syn<'_>) -> usize {
-    let cookie = syn.cookie.map_or(0, |_| COOKIE);
-    SYN_MIN.max(SYN_COOKIE + cookie + usize::from(syn.list_len()))
-}
-
-/// Returns the length of `syn_ack`, at most `SYN_MIN` bytes.
-pub(crate) fn syn_ack_len(syn_ack: &SynAck) -> usize {
-    SYN_ACK_PARAMS + usize::from(syn_ack.params.len())
+    syn.proof.syn_min().max(SYN_COOKIE + syn.proof.bytes().len() + syn.noise.len())
 }
 
 /// Writes a SYN; `out` has [`syn_len`] bytes, or more to pad it further.
 pub(crate) fn encode_syn(connection_id: u64, syn: &Syn<'_>, out: &mut [u8]) {
+    let proof = syn.proof.bytes();
     out.fill(0);
-    header::begin(PacketKind::Syn, syn.list_len(), connection_id, out);
-    let mut list = SYN_COOKIE;
-    if let Some(cookie) = syn.cookie {
-        out[HEADER] = COOKIE_LEN;
-        put(out, SYN_COOKIE, cookie);
-        list += COOKIE;
-    }
-    syn.params.encode(&mut out[list..]);
-    if let Some(name) = syn.name {
-        let end = list + usize::from(syn.params.len());
-        params::List::new(&mut out[end..]).slice(params::NAME, name.as_bytes());
-    }
-    header::seal(out, 0);
+    begin(PacketKind::Syn, syn.noise.len(), connection_id, out);
+    #[expect(clippy::cast_possible_truncation, reason = "at most 48")]
+    let proof_len = proof.len() as u8;
+    put(out, 16, [proof_len, syn.attempt, syn.pattern, syn.aeads]);
+    put(out, 20, syn.versions.bits().to_le_bytes());
+    put(out, 24, syn.secret_id.to_le_bytes());
+    let (cookie, noise) = out[SYN_COOKIE..].split_at_mut(proof.len());
+    cookie.copy_from_slice(proof);
+    noise[..syn.noise.len()].copy_from_slice(syn.noise);
+    check::write(out);
 }
 
 /// Writes a RETRY; `out` has [`RETRY_LEN`] bytes.
 pub(crate) fn encode_retry(connection_id: u64, cookie: &Cookie, out: &mut [u8]) {
-    header::begin(PacketKind::Retry, 0, connection_id, out);
+    begin(PacketKind::Retry, 0, connection_id, out);
     put(out, HEADER, *cookie);
-    header::seal(&mut out[..RETRY_LEN], 0);
+    check::write(&mut out[..RETRY_LEN]);
 }
 
-/// Writes a SYN-ACK; `out` has [`syn_ack_len`] bytes.
-pub(crate) fn encode_syn_ack(connection_id: u64, syn_ack: &SynAck, out: &mut [u8]) {
-    header::begin(PacketKind::SynAck, syn_ack.params.len(), connection_id, out);
-    put(out, HEADER, syn_ack.window.to_le_bytes());
-    syn_ack.params.encode(&mut out[SYN_ACK_PARAMS..]);
-    header::seal(&mut out[..syn_ack_len(syn_ack)], 0);
+/// Returns the length of a SYN-ACK with this Noise message, bytes.
+pub(crate) fn syn_ack_len(noise: &[u8]) -> usize {
+    SYN_ACK_NOISE + noise.len()
+}
+
+/// Writes a SYN-ACK that answers the SYN with this attempt number; `out` has [`syn_ack_len`] bytes.
+pub(crate) fn encode_syn_ack(connection_id: u64, attempt: u8, noise: &[u8], out: &mut [u8]) {
+    let out = &mut out[..syn_ack_len(noise)];
+    begin(PacketKind::SynAck, noise.len(), connection_id, out);
+    put(out, HEADER, [attempt, 0, 0, 0, 0, 0, 0, 0]);
+    out[SYN_ACK_NOISE..].copy_from_slice(noise);
+    check::write(out);
+}
+
+/// Returns the length of an AUTH with this Noise message, bytes.
+pub(crate) fn auth_len(noise: &[u8]) -> usize {
+    HEADER + noise.len()
+}
+
+/// Writes an AUTH; `out` has [`auth_len`] bytes.
+pub(crate) fn encode_auth(connection_id: u64, noise: &[u8], out: &mut [u8]) {
+    let out = &mut out[..auth_len(noise)];
+    begin(PacketKind::Auth, noise.len(), connection_id, out);
+    out[HEADER..].copy_from_slice(noise);
+    check::write(out);
+}
+
+/// Writes a REFUSE with the code of its reason; `out` has [`REFUSE_LEN`] bytes.
+pub(crate) fn encode_refuse(connection_id: u64, reason: u16, out: &mut [u8]) {
+    header::begin(PacketKind::Refuse, reason, 0, connection_id, out);
+    check::write(&mut out[..REFUSE_LEN]);
 }
 
 /// Writes the answer to a SYN of another version; `out` has [`VERSIONS_LEN`] bytes.
 pub(crate) fn encode_versions(connection_id: u64, versions: Versions, out: &mut [u8]) {
-    header::begin(PacketKind::Versions, versions.bits(), connection_id, out);
-    header::seal(&mut out[..VERSIONS_LEN], 0);
+    header::begin(PacketKind::Versions, versions.bits(), 0, connection_id, out);
+    check::write(&mut out[..VERSIONS_LEN]);
 }
 
-/// Returns the connection ID of a valid SYN of a version outside of `versions`, to be answered by
-/// `encode_versions`. SYNs of all versions have the same length limit and check, so invalid
-/// datagrams get no answer.
-pub(crate) fn other_version(versions: Versions, datagram: &[u8]) -> Option<u64> {
-    let is_other = |version: &u8| !versions.contains(*version) && datagram.len() >= SYN_MIN;
-    header::version_of_syn(datagram).filter(is_other)?;
-    check::verify(datagram, 0).ok()?;
-    header::connection_id(datagram)
+/// Returns the connection ID of a valid SYN of another version, to be answered by VERSIONS. SYNs of
+/// all versions have the same length limit and check, so invalid datagrams get no answer.
+pub(crate) fn other_version(datagram: &[u8]) -> Option<u64> {
+    let (version, connection_id) = header::peek_syn(datagram)?;
+    let is_valid = version != VERSION && datagram.len() >= SHORT_SYN && check::verify(datagram).is_ok();
+    is_valid.then_some(connection_id)
 }
 
-pub(in super::super) fn decode_syn(datagram: &[u8]) -> Result<Syn<'_>, WireError> {
-    let packet = datagram.first_chunk::<SYN_MIN>().ok_or(WireError::Truncated)?;
-    check::verify(datagram, 0)?;
-    let (cookie, start) = match usize::from(packet[HEADER]) {
-        0 => (None, SYN_COOKIE),
-        COOKIE => (packet[SYN_COOKIE..].first_chunk::<COOKIE>().copied(), SYN_COOKIE + COOKIE),
-        _ => return Err(WireError::Length),
-    };
-    let params = datagram[start..].get(..usize::from(info(packet))).ok_or(WireError::Params)?;
-    let (params, name) = Params::decode_syn(params)?;
-    Ok(Syn { cookie, params, name })
+/// Writes a RESET that answers a packet to the unknown `connection_id`; `out` has [`RESET_LEN`]
+/// bytes.
+pub(crate) fn encode_reset(connection_id: u64, token: &ResetToken, out: &mut [u8]) {
+    header::begin(PacketKind::Reset, 0, 0, connection_id, out);
+    put(out, HEADER, token.to_wire());
 }
 
-pub(in super::super) fn decode_retry(datagram: &[u8]) -> Result<Cookie, WireError> {
-    let packet = exact::<RETRY_LEN>(datagram)?;
-    no_info(packet)?;
-    let (_, cookie) = packet.split_last_chunk::<COOKIE>().ok_or(WireError::Truncated)?;
-    Ok(*cookie)
+/// Writes the header of a packet with a Noise message of `noise` bytes.
+fn begin(kind: PacketKind, noise: usize, connection_id: u64, out: &mut [u8]) {
+    #[expect(clippy::cast_possible_truncation, reason = "Noise messages have at most 65,535 bytes")]
+    header::begin(kind, noise as u16, 0, connection_id, out);
 }
 
-pub(in super::super) fn decode_syn_ack(datagram: &[u8]) -> Result<SynAck, WireError> {
-    let (packet, params) = datagram.split_first_chunk::<SYN_ACK_PARAMS>().ok_or(WireError::Truncated)?;
-    check::verify(datagram, 0)?;
-    if params.len() != usize::from(info(packet)) {
-        return Err(WireError::Length);
+fn decode_syn(datagram: &[u8], noise: usize) -> Result<Syn<'_>, WireError> {
+    let packet = datagram.first_chunk::<SHORT_SYN>().ok_or(WireError::Truncated)?;
+    let [len, attempt, pattern, aeads] = [16, 17, 18, 19].map(|at| packet[at]);
+    let proof = Proof::decode(len, &packet[SYN_COOKIE..])?;
+    if datagram.len() < proof.syn_min() {
+        return Err(WireError::Truncated);
     }
-    Ok(SynAck { window: u64_at(packet, HEADER), params: Params::decode(params)? })
-}
-
-pub(in super::super) fn decode_versions(datagram: &[u8]) -> Result<Versions, WireError> {
-    let packet = exact::<VERSIONS_LEN>(datagram)?;
-    Versions::from_bits(info(packet)).ok_or(WireError::Params)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn name_is_1_to_240_bytes_of_utf_8() {
-        for (text, is_name) in
-            [("", false), ("a", true), (&*"b".repeat(240), true), (&*"c".repeat(241), false)]
-        {
-            assert_eq!(StreamName::new(text).is_some(), is_name, "{text}");
-            assert_eq!(StreamName::text_of(text.as_bytes()).is_some(), is_name, "{text}");
-        }
-        assert_eq!(StreamName::text_of(&[b'a', 0xFF]), None);
+    if u16_at(packet, 22) != 0 {
+        return Err(WireError::Reserved);
     }
+    if attempt == 0 || (proof == Proof::None && noise > 0) {
+        return Err(WireError::Params);
+    }
+    let versions = Versions::from_bits(u16_at(packet, 20)).filter(|versions| versions.contains_ours());
+    let noise = datagram[SYN_COOKIE + usize::from(len)..].get(..noise).ok_or(WireError::Length)?;
+    Ok(Syn {
+        proof,
+        attempt,
+        pattern,
+        aeads,
+        versions: versions.ok_or(WireError::Params)?,
+        secret_id: u64_at(packet, 24),
+        noise,
+    })
+}
+
+fn decode_syn_ack(rest: &[u8], len: usize) -> Result<Clear<'_>, WireError> {
+    let (head, noise) = rest.split_first_chunk::<{ SYN_ACK_NOISE - HEADER }>().ok_or(WireError::Truncated)?;
+    let [attempt, zeros @ ..] = *head;
+    if noise.len() != len {
+        Err(WireError::Length)
+    } else if zeros != [0; 7] {
+        Err(WireError::Reserved)
+    } else if attempt == 0 {
+        Err(WireError::Params)
+    } else {
+        Ok(Clear::SynAck { attempt, noise })
+    }
+}
+
+/// A RESET has no check: a wrong token has no effect.
+fn decode_reset<'a>(header: &[u8; HEADER], rest: &[u8]) -> Result<Clear<'a>, WireError> {
+    if header[2..8] != [0; 6] {
+        return Err(WireError::Reserved);
+    }
+    let token = rest.try_into().map_err(|_| WireError::Length)?;
+    Ok(Clear::Reset(ResetToken::from_wire(token)))
 }

@@ -1,89 +1,129 @@
-//! The native format, version 1: byte offsets, numbered transmissions, SACK blocks, a check of
-//! every packet. `docs/PROTOCOL.md` has it byte by byte. Little-endian, as the classic one.
+//! The native format: sealed packets and their handshake. `docs/PROTOCOL.md` has it byte by byte.
+//! Little-endian, as the classic one.
 //!
-//! Every field is checked once, here: nothing panics on bytes from the network, and values that
-//! leave this module are within their documented ranges. Encoding expects values within them.
+//! A sealed packet is written with its body in clear and room for the tag, and is sealed in place
+//! afterwards; a received one is opened in place before its body is decoded. Every field is checked
+//! once, here: nothing panics on bytes from the network, and values that leave this module are
+//! within their documented ranges. Encoding expects values within them.
 //!
 //! | file | owns |
 //! |---|---|
-//! | `header.rs` | the common header, what tells the formats and versions apart |
-//! | `check.rs` | the check, CRC-32 of a stream from those of its pieces |
-//! | `handshake.rs`, `params.rs` | SYN, RETRY, SYN-ACK, VERSIONS; name and parameters in them |
-//! | `stream.rs` | DATA, FIN |
-//! | `ack.rs` | ACK, FIN-ACK |
-//! | `varint.rs` | numbers of variable length |
-//! | `close.rs` | CLOSE |
+//! | `codec.rs` | sealing of what a stream sends |
+//! | `header.rs` | the common header, what tells formats, versions and packets apart |
+//! | `stream.rs` | DATA and FIN, with or without an ACK in them |
+//! | `run.rs` | DATA packets that lie one after another |
+//! | `ack.rs`, `varint.rs` | body of an ACK; numbers of variable length in it |
+//! | `control.rs`, `close_reason.rs` | ACK, FIN-ACK, CLOSE, PATH; reasons of a CLOSE |
+//! | `handshake.rs`, `check.rs` | packets that are not sealed; their check |
+//! | `payload.rs`, `params.rs`, `name.rs` | payloads of the Noise messages; parameters and name in them |
 
-pub(super) mod ack;
-pub(super) mod check;
-pub(super) mod close;
+mod ack;
+mod check;
+mod close_reason;
+mod codec;
+mod control;
 mod handshake;
-pub(super) mod header;
-pub(super) mod params;
+mod header;
+mod name;
+mod params;
+mod payload;
+mod run;
 mod stream;
 #[cfg(test)]
-pub(super) mod tests;
+mod tests;
 mod varint;
 
-use super::{FromReceiver, FromSender, LinkWanted, Open, PacketKind, Seal, Wire, WireError};
+use super::{PacketKind, Piece, WireError};
 
-pub(crate) use ack::{
-    Ack, FIN_ACK_LEN, FinAck, MAX_SACK_BLOCKS, ack_len, encode_ack, encode_fin_ack, most_blocks,
-};
+#[cfg(test)]
+pub(crate) use ack::take_ack;
+pub(crate) use ack::{Ack, FITTING_BLOCKS, ack_body_len, encode_ack_body};
 pub use ack::{SackBlock, SackBlocks};
-pub use close::{Close, CloseReason};
-pub(crate) use close::{close_len, encode_close};
-pub use handshake::StreamName;
-pub(crate) use handshake::{
-    MAX_EARLY_DATA_BYTES, MIN_EARLY_DATA_BYTES, RETRY_LEN, SYN_MIN, Syn, SynAck, VERSIONS_LEN, encode_retry,
-    encode_syn, encode_syn_ack, encode_versions, other_version, syn_ack_len, syn_len,
+pub use close_reason::CloseReason;
+pub(crate) use codec::{NativeCodec, payload_of};
+pub(crate) use control::{
+    Close, ControlHeader, FIN_ACK_LEN, PATH_LEN, Probe, ack_len, close_len, encode_ack, encode_close,
+    encode_fin_ack, encode_path,
 };
-pub use header::connection_id;
-pub(crate) use header::recognize;
-pub use params::{LinkRequest, Params, Versions};
-pub(crate) use stream::{DATA_HEADER, FIN_LEN, Fin, MAX_ACK_EVERY, encode_data_header, encode_fin};
+#[cfg(test)]
+pub(crate) use handshake::LONG_SYN;
+pub(crate) use handshake::{
+    Clear, Proof, REFUSE_LEN, RESET_LEN, RETRY_LEN, SHORT_SYN, Syn, VERSIONS_LEN, auth_len, encode_auth,
+    encode_refuse, encode_reset, encode_retry, encode_syn, encode_syn_ack, encode_versions, other_version,
+    prologue, syn_ack_len, syn_len,
+};
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use header::HEADER;
+pub use header::recognize;
+pub(crate) use header::{Header, PHASES, TAG, connection_id, peek};
+pub use name::StreamName;
+pub(crate) use params::Params;
+pub use params::{LinkRequest, Versions};
+pub(crate) use payload::{Hello, Reply, Welcome};
+pub(crate) use run::{DataRun, RunFields};
+pub(crate) use stream::{DATA_HEADER, FIN_LEN, MAX_ACK_EVERY};
+#[cfg(test)]
+pub(crate) use stream::{encode_data_header, encode_fin_header};
+
+/// Version of this module.
+pub(crate) const VERSION: u8 = 2;
 
 /// Bytes of the largest datagram that every path carries: 576 with the headers of IPv4 and UDP (RFC
 /// 1122, section 3.3.3).
 pub(crate) const SMALLEST_PATH: usize = 548;
 
-/// Decodes a packet for a receiver. Packet numbers are unwrapped around `near`: the largest
-/// received in this transfer, or 0 before the first.
-pub(crate) fn decode_from_sender(datagram: &[u8], near: u64) -> Result<FromSender<'_>, WireError> {
-    match header::kind_of(datagram)? {
-        PacketKind::Data => stream::decode_data(datagram, near).map(FromSender::Data),
-        PacketKind::Syn => {
-            let Syn { cookie, params, name } = handshake::decode_syn(datagram)?;
-            let connection_id = connection_id(datagram).ok_or(WireError::Truncated)?;
-            let (wire, link) = (Wire::Native { connection_id }, params.link.map(LinkWanted::Bytes));
-            Ok(FromSender::Syn(Open { wire, seq: 0, cookie, link, params: Some(params), name }))
-        }
-        PacketKind::Fin => {
-            let Fin { packet_number, length, crc } = stream::decode_fin(datagram, near)?;
-            let seal = Some(Seal { crc, packet_number });
-            Ok(FromSender::Fin { seq: length, seal, understands_ack: true })
-        }
-        PacketKind::Close => close::decode_close(datagram, near).map(FromSender::Close),
-        _ => Err(WireError::Type),
-    }
+/// Body of a sealed packet, after opening.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Body<'a> {
+    /// A piece of the stream.
+    Data {
+        /// The piece; empty as a request for an ACK.
+        piece: Piece<'a>,
+        /// ACK of the other direction's stream.
+        ack: Option<super::Ack<'a>>,
+    },
+    /// Acknowledges data.
+    Ack(super::Ack<'a>),
+    /// Ends the stream.
+    Fin {
+        /// Length of the stream, bytes.
+        length: u64,
+        /// ACK of the other direction's stream.
+        ack: Option<super::Ack<'a>>,
+    },
+    /// All data has arrived, and the application has confirmed it.
+    FinAck {
+        /// Length of the stream, bytes.
+        length: u64,
+    },
+    /// Ends the connection.
+    Close(Close<'a>),
+    /// Probes the path, or answers a probe.
+    Path(Probe),
 }
 
-/// Decodes a packet for a sender. Packet numbers are unwrapped around `near`, the largest sent in
-/// this transfer.
-pub(crate) fn decode_from_receiver(datagram: &[u8], near: u64) -> Result<FromReceiver<'_>, WireError> {
-    match header::kind_of(datagram)? {
-        PacketKind::Ack => ack::decode_ack(datagram, near).map(FromReceiver::Ack),
-        PacketKind::Retry => handshake::decode_retry(datagram).map(FromReceiver::Retry),
-        PacketKind::SynAck => {
-            let SynAck { window, params } = handshake::decode_syn_ack(datagram)?;
-            Ok(FromReceiver::SynAck { ack: 0, window, params: Some(params) })
+impl<'a> Body<'a> {
+    /// Decodes the opened `body` of a packet with this header and the unwrapped number
+    /// `packet_number`. Numbers in an ACK are unwrapped around `near`, the largest data number that
+    /// this side sent.
+    ///
+    /// # Errors
+    /// The body breaks a rule of the format. Its author has the key, so the connection ends.
+    pub(crate) fn decode(
+        header: &Header,
+        packet_number: u64,
+        body: &'a [u8],
+        near: u64,
+    ) -> Result<Self, WireError> {
+        match header.kind {
+            PacketKind::Data => stream::decode_data(header, packet_number, body, near),
+            PacketKind::Fin => stream::decode_fin(header, body, near),
+            _ if header.has_flags() => Err(WireError::Reserved),
+            PacketKind::Ack => control::decode_ack(body, near).map(Self::Ack),
+            PacketKind::FinAck => control::decode_fin_ack(body).map(|length| Self::FinAck { length }),
+            PacketKind::Close => control::decode_close(body).map(Self::Close),
+            PacketKind::Path => control::decode_path(body).map(Self::Path),
+            _ => Err(WireError::Type),
         }
-        PacketKind::FinAck => {
-            let FinAck { length, crc } = ack::decode_fin_ack(datagram)?;
-            Ok(FromReceiver::FinAck { ack: length, crc })
-        }
-        PacketKind::Close => close::decode_close(datagram, near).map(FromReceiver::Close),
-        PacketKind::Versions => handshake::decode_versions(datagram).map(FromReceiver::Versions),
-        _ => Err(WireError::Type),
     }
 }

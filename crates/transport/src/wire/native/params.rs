@@ -1,68 +1,69 @@
-//! Transport parameters in SYN and SYN-ACK: a list of identifiers, lengths and values. Unknown
-//! identifiers are skipped, so that this version can be extended.
+//! Transport parameters, which travel inside of Noise payloads: a list of identifiers, lengths and
+//! values. Unknown identifiers are skipped, so that this version can be extended.
 
+use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::super::WireError;
-use super::header::{VERSION, put, u32_at, u64_at};
-use crate::StreamName;
+use super::header::{put, u32_at, u64_at};
+use super::{SMALLEST_PATH, StreamName, VERSION};
 
-pub(in super::super) const MAX_DATAGRAM: u16 = 1;
-pub(in super::super) const ACK_DELAY_MAX: u16 = 2;
-pub(in super::super) const ACK_EVERY: u16 = 3;
-// 4 is reserved: the largest window of an early draft.
-pub(in super::super) const IDLE_TIMEOUT: u16 = 5;
-pub(in super::super) const VERSIONS: u16 = 6;
-pub(in super::super) const ECN: u16 = 7;
-pub(in super::super) const LINK: u16 = 8;
-pub(in super::super) const ATTEMPT: u16 = 9;
-pub(in super::super) const OVERFLOW: u16 = 10;
-// 11 to 14 are of version 2.
-pub(in super::super) const NAME: u16 = 15;
+const MAX_DATAGRAM: u16 = 1;
+const ACK_DELAY_MAX: u16 = 2;
+const ACK_EVERY: u16 = 3;
+// 4, 6 and 9 are reserved.
+const IDLE_TIMEOUT: u16 = 5;
+const ECN: u16 = 7;
+const LINK: u16 = 8;
+const OVERFLOW: u16 = 10;
+const WANTED_ACK_DELAY: u16 = 11;
+const WANTED_ACK_EVERY: u16 = 12;
+const ONE_WAY: u16 = 13;
+const AEAD: u16 = 14;
+pub(super) const NAME: u16 = 15;
 
 /// Length of an identifier and a length field, bytes.
-pub(in super::super) const ENTRY: usize = 4;
-/// Length of the parameters that are always written, bytes: values of 2, 4, 2, 4, 2 and 1 bytes.
-const LEN: u16 = 6 * 4 + 15;
+pub(super) const ENTRY: usize = 4;
 /// Length of the value of `link`, bytes.
-pub(in super::super) const LINK_VALUE: usize = 28;
-/// Length of the entry of `link`, bytes.
-const LINK_LEN: u16 = 4 + 28;
-/// Length of the entry of `attempt`, bytes.
-const ATTEMPT_LEN: u16 = 4 + 1;
-/// Length of the entry of `overflow`, bytes. It is never written together with `link`.
-const OVERFLOW_LEN: u16 = 4 + 1;
-/// Length of the longest list that [`Params::encode`] writes, bytes.
-pub(super) const LEN_MAX: u16 = LEN + LINK_LEN + ATTEMPT_LEN;
+const LINK_VALUE: usize = 28;
+/// Length of the parameters that are always written, bytes.
+const LIST: usize = 9 * ENTRY + 21;
+/// Length of the longest list without a link, bytes.
+pub(super) const LIST_MAX_WITHOUT_LINK: usize = LIST + ENTRY + 1;
+/// Length of the longest list, bytes.
+pub(super) const LIST_MAX: usize = LIST_MAX_WITHOUT_LINK + ENTRY + LINK_VALUE;
+
+/// Largest number of an AEAD that encrypts.
+const AEAD_MAX: u8 = 3;
 
 /// Transport parameters of one side. A missing parameter has its default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Params {
-    /// Largest datagram that this side accepts, UDP payload in bytes: 128 to 65527. Default 1472.
-    pub max_datagram: u16,
-    /// Maximum ACK delay, microseconds: the receiver's, or in a SYN the sender's request, which the
-    /// receiver obeys. At most 1,000,000. Default 25,000.
-    pub ack_delay_max_us: u32,
-    /// Largest number of DATA packets per ACK: the receiver's, or in a SYN the sender's request,
-    /// which the receiver obeys. At least 1. Default 2.
-    pub ack_every: u16,
-    /// Idle timeout of this side, milliseconds: 1000 to 86,400,000. Default
-    /// 30,000.
-    pub idle_timeout_ms: u32,
-    /// Versions that this side supports; always includes the version of the packet. Default: only
-    /// that one.
-    pub versions: Versions,
+pub(crate) struct Params {
+    /// Largest datagram that this side accepts, UDP payload in bytes: 548 to 65527. Default 1472.
+    pub(crate) max_datagram: u16,
+    /// Maximum delay of this side's ACKs, microseconds. At most 1,000,000. Default 25,000.
+    pub(crate) ack_delay_max_us: u32,
+    /// Largest number of DATA packets per ACK of this side. At least 1. Default 2.
+    pub(crate) ack_every: u16,
+    /// Idle timeout of this side, milliseconds: 1000 to 86,400,000. Default 30,000.
+    pub(crate) idle_timeout_ms: u32,
     /// True if this side reports CE marks (RFC 3168) in its ACKs. Default: false.
-    pub ecn: bool,
-    /// Emulated link that the sender requests from the receiver. Default: none.
-    pub link: Option<LinkRequest>,
-    /// Attempt number among the SYNs with the same cookie or with none; in a SYN-ACK, that of the
-    /// SYN that it answers. So the sender gets a valid RTT sample, and learns that earlier SYNs are
-    /// lost. 1 to 255, saturating. Default 1.
-    pub attempt: u8,
-    /// True if the sender requests the count of socket drops in ACKs. Default: false.
-    pub overflow: bool,
+    pub(crate) ecn: bool,
+    /// Emulated link that this side requests. Default: none.
+    pub(crate) link: Option<LinkRequest>,
+    /// True if this side requests the count of socket drops in ACKs. Default: false.
+    pub(crate) overflow: bool,
+    /// Longest ACK delay that this side wants as a sender, microseconds; the peer obeys. At most
+    /// 1,000,000. Default 25,000.
+    pub(crate) wanted_ack_delay_us: u32,
+    /// Largest number of DATA packets per ACK that this side wants as a sender; the peer obeys. At
+    /// least 1. Default 2.
+    pub(crate) wanted_ack_every: u16,
+    /// True if the responder's stream stays empty. Default: false.
+    pub(crate) is_one_way: bool,
+    /// Number of the AEAD that this side prefers, 1 to 3; 0 for none. Default 0.
+    pub(crate) aead: u8,
 }
 
 impl Default for Params {
@@ -72,11 +73,13 @@ impl Default for Params {
             ack_delay_max_us: 25_000,
             ack_every: 2,
             idle_timeout_ms: 30_000,
-            versions: Versions::OURS,
             ecn: false,
             link: None,
-            attempt: 1,
             overflow: false,
+            wanted_ack_delay_us: 25_000,
+            wanted_ack_every: 2,
+            is_one_way: false,
+            aead: 0,
         }
     }
 }
@@ -101,14 +104,8 @@ pub struct LinkRequest {
 pub struct Versions(u16);
 
 impl Versions {
-    /// Only version 1, that of this module.
+    /// Only the version of this module.
     pub const OURS: Self = Self(1 << VERSION);
-
-    /// Only version 2, which is sealed.
-    pub const ONLY_SEALED: Self = Self(1 << 2);
-
-    /// Versions 1 and 2.
-    pub const BOTH: Self = Self(Self::OURS.0 | Self::ONLY_SEALED.0);
 
     /// Returns the set with these bits; `None` if it is empty or has bit 0, which is no version.
     pub(crate) fn from_bits(bits: u16) -> Option<Self> {
@@ -120,38 +117,40 @@ impl Versions {
         self.0
     }
 
-    pub(crate) fn contains(self, version: u8) -> bool {
-        version < 16 && self.0 >> version & 1 == 1
-    }
-
-    /// True if version 1 is in the set.
+    /// True if the version of this module is in the set.
     pub(crate) fn contains_ours(self) -> bool {
         self.contains(VERSION)
     }
 
-    /// Returns the highest version in both sets.
-    pub(crate) fn highest_common(self, other: Self) -> Option<u8> {
-        (self.0 & other.0).checked_ilog2().and_then(|version| u8::try_from(version).ok())
+    fn contains(self, version: u8) -> bool {
+        self.0 >> version & 1 == 1
     }
+}
 
-    /// True if both sides speak a higher version than the one that they negotiated. Then a third
-    /// party changed the version list (RFC 9368, section 4).
-    pub(crate) fn is_downgrade(self, theirs: Self) -> bool {
-        self.highest_common(theirs) > Some(VERSION)
+impl fmt::Display for Versions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut before = "version ";
+        for version in (1..16).filter(|version| self.contains(*version)) {
+            write!(f, "{before}{version}")?;
+            before = " or ";
+        }
+        Ok(())
     }
 }
 
 impl Params {
-    /// Range of [`max_datagram`](Self::max_datagram): from the shortest SYN to the largest UDP
+    /// Range of [`max_datagram`](Self::max_datagram): from the smallest path MTU to the largest UDP
     /// payload of IPv6 (RFC 8200: 65535 less UDP's header).
-    const DATAGRAM_MIN: u16 = 128;
-    const DATAGRAM_MAX: u16 = 65_527;
+    #[expect(clippy::cast_possible_truncation, reason = "548")]
+    const DATAGRAM: RangeInclusive<u16> = SMALLEST_PATH as u16..=65_527;
     /// Range of [`idle_timeout_ms`](Self::idle_timeout_ms).
     const IDLE: RangeInclusive<u32> = 1000..=86_400_000;
+    /// Largest delay of ACKs, microseconds.
+    const ACK_DELAY_LIMIT: u32 = 1_000_000;
 
     /// Returns the nearest valid datagram size.
     pub(crate) fn clamp_datagram(bytes: usize) -> u16 {
-        u16::try_from(bytes).unwrap_or(u16::MAX).clamp(Self::DATAGRAM_MIN, Self::DATAGRAM_MAX)
+        u16::try_from(bytes).unwrap_or(u16::MAX).clamp(*Self::DATAGRAM.start(), *Self::DATAGRAM.end())
     }
 
     /// Returns the nearest valid idle timeout.
@@ -160,95 +159,72 @@ impl Params {
         millis.clamp(*Self::IDLE.start(), *Self::IDLE.end())
     }
 
-    /// Checks every value against its range. Encoding expects valid values.
-    ///
-    /// # Errors
-    /// A sentence that names the value and its range.
-    pub(crate) fn validate(&self) -> Result<(), &'static str> {
-        if !(Self::DATAGRAM_MIN..=Self::DATAGRAM_MAX).contains(&self.max_datagram) {
-            Err("the largest datagram must be from 128 to 65527 bytes")
-        } else if self.ack_delay_max_us > 1_000_000 {
-            Err("ACKs must be delayed by at most a second")
-        } else if self.ack_every == 0 {
-            Err("an ACK must be given after at least 1 packet")
-        } else if !Self::IDLE.contains(&self.idle_timeout_ms) {
-            Err("the idle timeout must be from a second to a day")
-        } else if !self.versions.contains(VERSION) {
-            Err("the versions must include that of the packet")
-        } else if self.attempt == 0 {
-            Err("SYNs are counted from 1")
-        } else {
-            self.link.map_or(Ok(()), |link| link.validate())
-        }
+    /// True if every value is in its range. Encoding expects valid values.
+    pub(crate) fn is_valid(&self) -> bool {
+        Self::DATAGRAM.contains(&self.max_datagram)
+            && self.ack_delay_max_us.max(self.wanted_ack_delay_us) <= Self::ACK_DELAY_LIMIT
+            && self.ack_every.min(self.wanted_ack_every) > 0
+            && Self::IDLE.contains(&self.idle_timeout_ms)
+            && self.aead <= AEAD_MAX
+            && self.link.is_none_or(|link| link.validate().is_ok())
     }
 
-    /// Returns the length that [`encode`](Self::encode) writes, bytes.
-    pub(super) fn len(&self) -> u16 {
-        let link = self.link.map_or(0, |_| LINK_LEN);
-        let attempt = if self.is_repeated() { ATTEMPT_LEN } else { 0 };
-        let overflow = if self.overflow { OVERFLOW_LEN } else { 0 };
-        LEN + link + attempt + overflow
-    }
-
-    /// True if `attempt` must be written: not for the first SYN.
-    fn is_repeated(&self) -> bool {
-        self.attempt > 1
-    }
-
-    /// Writes the list with ascending identifiers to the start of `out`.
-    pub(super) fn encode(&self, out: &mut [u8]) {
+    /// Writes the list with ascending identifiers to the start of `out`, at most [`LIST_MAX`]
+    /// bytes, and returns its length.
+    pub(super) fn encode(&self, out: &mut [u8]) -> usize {
         let mut list = List::new(out);
-        list.entry(MAX_DATAGRAM, self.max_datagram.to_le_bytes());
-        list.entry(ACK_DELAY_MAX, self.ack_delay_max_us.to_le_bytes());
-        list.entry(ACK_EVERY, self.ack_every.to_le_bytes());
-        list.entry(IDLE_TIMEOUT, self.idle_timeout_ms.to_le_bytes());
-        list.entry(VERSIONS, self.versions.0.to_le_bytes());
-        list.entry(ECN, [u8::from(self.ecn)]);
+        list.entry(MAX_DATAGRAM, &self.max_datagram.to_le_bytes());
+        list.entry(ACK_DELAY_MAX, &self.ack_delay_max_us.to_le_bytes());
+        list.entry(ACK_EVERY, &self.ack_every.to_le_bytes());
+        list.entry(IDLE_TIMEOUT, &self.idle_timeout_ms.to_le_bytes());
+        list.entry(ECN, &[u8::from(self.ecn)]);
         if let Some(link) = self.link {
-            list.entry(LINK, link.to_bytes());
-        }
-        if self.is_repeated() {
-            list.entry(ATTEMPT, [self.attempt]);
+            list.entry(LINK, &link.to_bytes());
         }
         if self.overflow {
-            list.entry(OVERFLOW, [1]);
+            list.entry(OVERFLOW, &[1]);
         }
-    }
-
-    /// Decodes the list of a SYN, which fills `bytes`, and the name in it.
-    pub(super) fn decode_syn(bytes: &[u8]) -> Result<(Self, Option<&str>), WireError> {
-        let (mut params, mut name) = (Self::default(), None);
-        decode_list(bytes, |id, value| {
-            if id == NAME {
-                name = Some(StreamName::text_of(value)?);
-            }
-            params.set(id, value)
-        })?;
-        params.validate().map_err(|_| WireError::Params)?;
-        Ok((params, name))
+        list.entry(WANTED_ACK_DELAY, &self.wanted_ack_delay_us.to_le_bytes());
+        list.entry(WANTED_ACK_EVERY, &self.wanted_ack_every.to_le_bytes());
+        list.entry(ONE_WAY, &[u8::from(self.is_one_way)]);
+        list.entry(AEAD, &[self.aead]);
+        list.len()
     }
 
     /// Decodes a list that fills `bytes`.
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, WireError> {
         let mut params = Self::default();
         decode_list(bytes, |id, value| params.set(id, value))?;
-        params.validate().map_err(|_| WireError::Params)?;
-        Ok(params)
+        if params.is_valid() { Ok(params) } else { Err(WireError::Params) }
+    }
+
+    /// Decodes the list of an initiator, which fills `bytes`, and the name in it.
+    pub(super) fn decode_hello(bytes: &[u8]) -> Result<(Self, Option<StreamName>), WireError> {
+        let mut name = None;
+        decode_list(bytes, |id, value| {
+            if id == NAME {
+                name = Some(StreamName::decode(value)?);
+            }
+            Some(())
+        })?;
+        Ok((Self::decode(bytes)?, name))
     }
 
     /// Sets one value; `None` if its length is wrong. Ranges are checked later, by
-    /// [`validate`](Self::validate).
-    pub(in super::super) fn set(&mut self, id: u16, value: &[u8]) -> Option<()> {
+    /// [`is_valid`](Self::is_valid).
+    fn set(&mut self, id: u16, value: &[u8]) -> Option<()> {
         match id {
             MAX_DATAGRAM => self.max_datagram = u16::from_le_bytes(value.try_into().ok()?),
             ACK_DELAY_MAX => self.ack_delay_max_us = u32::from_le_bytes(value.try_into().ok()?),
             ACK_EVERY => self.ack_every = u16::from_le_bytes(value.try_into().ok()?),
             IDLE_TIMEOUT => self.idle_timeout_ms = u32::from_le_bytes(value.try_into().ok()?),
-            VERSIONS => self.versions = Versions::from_bits(u16::from_le_bytes(value.try_into().ok()?))?,
             ECN => self.ecn = switch(value)?,
-            OVERFLOW => self.overflow = switch(value)?,
             LINK => self.link = Some(LinkRequest::from_bytes(value.try_into().ok()?)),
-            ATTEMPT => self.attempt = u8::from_le_bytes(value.try_into().ok()?),
+            OVERFLOW => self.overflow = switch(value)?,
+            WANTED_ACK_DELAY => self.wanted_ack_delay_us = u32::from_le_bytes(value.try_into().ok()?),
+            WANTED_ACK_EVERY => self.wanted_ack_every = u16::from_le_bytes(value.try_into().ok()?),
+            ONE_WAY => self.is_one_way = switch(value)?,
+            AEAD => self.aead = u8::from_le_bytes(value.try_into().ok()?),
             _ => {}
         }
         Some(())
@@ -257,7 +233,7 @@ impl Params {
 
 /// Decodes a list that fills `bytes`: `set` takes an identifier and its value, and returns `None`
 /// for a value of a wrong length. Identifiers must ascend, which excludes repeated ones at no cost.
-pub(in super::super) fn decode_list<'a>(
+fn decode_list<'a>(
     bytes: &'a [u8],
     mut set: impl FnMut(u16, &'a [u8]) -> Option<()>,
 ) -> Result<(), WireError> {
@@ -278,7 +254,7 @@ pub(in super::super) fn decode_list<'a>(
 }
 
 /// Decodes a flag: a byte that is 0 or 1.
-pub(in super::super) fn switch(value: &[u8]) -> Option<bool> {
+fn switch(value: &[u8]) -> Option<bool> {
     match value {
         [0] => Some(false),
         [1] => Some(true),
@@ -287,29 +263,24 @@ pub(in super::super) fn switch(value: &[u8]) -> Option<bool> {
 }
 
 /// Writer of a list.
-pub(in super::super) struct List<'a> {
+pub(super) struct List<'a> {
     out: &'a mut [u8],
     len: usize,
 }
 
 impl<'a> List<'a> {
     /// Returns the writer of a list at the start of `out`.
-    pub(in super::super) fn new(out: &'a mut [u8]) -> Self {
+    pub(super) fn new(out: &'a mut [u8]) -> Self {
         Self { out, len: 0 }
     }
 
     /// Returns the length written so far, bytes.
-    pub(in super::super) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.len
     }
 
     /// Appends an entry. Identifiers must ascend.
-    pub(in super::super) fn entry<const N: usize>(&mut self, id: u16, value: [u8; N]) {
-        self.slice(id, &value);
-    }
-
-    /// Appends an entry of variable length.
-    pub(in super::super) fn slice(&mut self, id: u16, value: &[u8]) {
+    pub(super) fn entry(&mut self, id: u16, value: &[u8]) {
         #[expect(clippy::cast_possible_truncation, reason = "values have at most 240 bytes")]
         let len = value.len() as u16;
         put(self.out, self.len, id.to_le_bytes());
@@ -339,7 +310,7 @@ impl LinkRequest {
         }
     }
 
-    pub(in super::super) fn to_bytes(self) -> [u8; LINK_VALUE] {
+    fn to_bytes(self) -> [u8; LINK_VALUE] {
         let mut bytes = [0; LINK_VALUE];
         put(&mut bytes, 0, self.rtt_us.to_le_bytes());
         put(&mut bytes, 4, self.rate_bps.to_le_bytes());
@@ -375,7 +346,16 @@ mod tests {
     #[test]
     fn missing_ids_default_and_unknown_are_skipped() {
         assert_eq!(Params::decode(&[]), Ok(Params::default()));
-        let some = list(&[(0, b"?"), (3, &[9, 0]), (4, &[0; 8]), (99, &[]), (u16::MAX, &[1; 300])]);
+        // 4, 6 and 9 have no meaning.
+        let some = list(&[
+            (0, b"?"),
+            (3, &[9, 0]),
+            (4, &[0; 8]),
+            (6, &[0]),
+            (9, &[0]),
+            (99, &[]),
+            (u16::MAX, &[1; 300]),
+        ]);
         assert_eq!(Params::decode(&some), Ok(Params { ack_every: 9, ..Params::default() }));
     }
 
@@ -391,21 +371,20 @@ mod tests {
             let twice = list(&[(ids[0], value(ids[0])), (ids[1], value(ids[1]))]);
             assert_eq!(Params::decode(&twice), Err(WireError::Params), "{ids:?}");
         }
-        let mut bytes = [0; LEN_MAX as usize];
-        Params { link: Some(LINK_OK), attempt: 2, ..Params::default() }.encode(&mut bytes);
+        let mut bytes = [0; LIST_MAX];
+        let full = Params { link: Some(LINK_OK), overflow: true, ..Params::default() };
+        assert_eq!(full.encode(&mut bytes), LIST_MAX);
         let ends: Vec<usize> =
             (0..bytes.len()).filter(|&len| Params::decode(&bytes[..len]).is_ok()).collect();
-        assert_eq!(ends, [0, 6, 14, 20, 28, 34, 39, 71], "only between entries");
-        for (id, len) in [(1, 2), (2, 4), (3, 2), (5, 4), (6, 2), (7, 1), (8, 28), (9, 1)] {
+        assert_eq!(ends, [0, 6, 14, 20, 28, 33, 65, 70, 78, 84, 89], "only between entries");
+        let lens =
+            [(1, 2), (2, 4), (3, 2), (5, 4), (7, 1), (8, 28), (10, 1), (11, 4), (12, 2), (13, 1), (14, 1)];
+        for (id, len) in lens {
             for wrong in [len - 1, len + 1] {
                 let value = vec![1; wrong];
                 assert_eq!(Params::decode(&list(&[(id, &value)])), Err(WireError::Params), "id {id}");
             }
         }
-    }
-
-    fn list_is_good(entries: &[(u16, &[u8])]) -> bool {
-        Params::decode(&list(entries)).is_ok()
     }
 
     const LINK_OK: LinkRequest =
@@ -416,10 +395,10 @@ mod tests {
     fn accepts(change: impl FnOnce(&mut Params)) -> bool {
         let mut params = Params { link: Some(LINK_OK), ..Params::default() };
         change(&mut params);
-        let mut bytes = vec![0; usize::from(params.len())];
-        params.encode(&mut bytes);
-        let decoded = Params::decode(&bytes);
-        assert_eq!(decoded.is_ok(), params.validate().is_ok());
+        let mut bytes = vec![0; LIST_MAX];
+        let len = params.encode(&mut bytes);
+        let decoded = Params::decode(&bytes[..len]);
+        assert_eq!(decoded.is_ok(), params.is_valid());
         assert!(decoded.is_err() || decoded == Ok(params));
         decoded.is_ok()
     }
@@ -427,19 +406,24 @@ mod tests {
     #[test]
     fn ranges_of_the_parameters() {
         assert!(accepts(|_| ()) && accepts(|p| p.link = None) && accepts(|p| p.ecn = true));
-        assert!(accepts(|p| p.attempt = 2) && accepts(|p| p.attempt = 255) && !list_is_good(&[(9, &[0])]));
-        assert!(accepts(|p| p.max_datagram = 128) && accepts(|p| p.max_datagram = 65_527));
-        assert!(!accepts(|p| p.max_datagram = 127) && !accepts(|p| p.max_datagram = 65_528));
+        assert!(accepts(|p| p.max_datagram = 548) && accepts(|p| p.max_datagram = 65_527));
+        assert!(!accepts(|p| p.max_datagram = 547) && !accepts(|p| p.max_datagram = 65_528));
         assert!(accepts(|p| p.ack_delay_max_us = 0) && accepts(|p| p.ack_delay_max_us = 1_000_000));
         assert!(!accepts(|p| p.ack_delay_max_us = 1_000_001) && !accepts(|p| p.ack_every = 0));
+        assert!(accepts(|p| p.wanted_ack_delay_us = 1_000_000) && !accepts(|p| p.wanted_ack_every = 0));
+        assert!(!accepts(|p| p.wanted_ack_delay_us = 1_000_001));
         assert!(accepts(|p| p.idle_timeout_ms = 1000) && !accepts(|p| p.idle_timeout_ms = 999));
         assert!(accepts(|p| p.idle_timeout_ms = 86_400_000) && !accepts(|p| p.idle_timeout_ms = 86_400_001));
-        for bits in 0..=u16::MAX {
-            let good = bits & 0b11 == 0b10;
-            let decoded = Params::decode(&list(&[(6, &bits.to_le_bytes())]));
-            assert_eq!(decoded.map(|p| p.versions), good.then_some(Versions(bits)).ok_or(WireError::Params));
-        }
+        assert!(accepts(|p| p.aead = AEAD_MAX) && !accepts(|p| p.aead = AEAD_MAX + 1));
         assert_eq!(Params::decode(&list(&[(7, &[2])])), Err(WireError::Params));
+    }
+
+    #[test]
+    fn versions_are_1_to_15() {
+        assert_eq!((Versions::from_bits(0), Versions::from_bits(3)), (None, None));
+        let some = Versions::from_bits(1 << 3 | 1 << 15).unwrap();
+        assert_eq!((some.contains_ours(), some.to_string()), (false, "version 3 or 15".into()));
+        assert!(Versions::OURS.contains_ours());
     }
 
     #[test]
@@ -455,17 +439,5 @@ mod tests {
         assert!(with(|l| l.loss_forward_ppb = 999_999_999) && !with(|l| l.loss_forward_ppb = 1_000_000_000));
         assert!(with(|l| l.loss_reverse_ppb = 999_999_999) && !with(|l| l.loss_reverse_ppb = 1_000_000_000));
         assert!(with(|l| l.queue_bytes = 1_000_000_000_000) && !with(|l| l.queue_bytes = u64::MAX));
-    }
-
-    #[test]
-    fn the_highest_common_version_is_chosen() {
-        let set = |bits| Versions::from_bits(bits).unwrap();
-        assert_eq!(set(0b1110).highest_common(set(0b0110)), Some(2));
-        assert_eq!(set(0b1000).highest_common(set(0b0110)), None);
-        assert_eq!(set(0xFFFE).highest_common(set(0xFFFE)), Some(15));
-        assert!(set(0b10).contains(1) && !set(0b10).contains(2) && !set(0xFFFE).contains(16));
-        assert_eq!((Versions::from_bits(0), Versions::from_bits(3)), (None, None));
-        assert!(set(0b110).is_downgrade(set(0b110)) && !set(0b110).is_downgrade(set(0b1010)));
-        assert!(!Versions::OURS.is_downgrade(set(0xFFFE)));
     }
 }

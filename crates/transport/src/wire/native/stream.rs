@@ -1,89 +1,104 @@
-//! DATA and FIN packets. Each has a packet number, unique in a transfer.
+//! DATA and FIN packets. Both have numbers of the data space. Both may carry an ACK, which precedes
+//! the payload of DATA.
 
-use super::super::{DataHeader, PacketKind, Piece, WireError, unwrap_near, wrap};
-use super::check;
-use super::header::{self, HEADER, exact, info, no_info, put, u32_at, u64_at};
-use crate::crc;
+use super::super::{Ack, DataHeader, PacketKind, Piece, WireError};
+use super::Body;
+use super::ack::take_ack;
+use super::header::{self, HEADER, Header, TAG, put};
 
-/// Length of a DATA packet's header, bytes.
-pub(crate) const DATA_HEADER: usize = HEADER + 12;
-/// Length of a FIN, bytes.
-pub(crate) const FIN_LEN: usize = HEADER + 16;
+/// Length of a DATA packet before an ACK or the payload, bytes: header and sealed offset.
+pub(crate) const DATA_HEADER: usize = HEADER + 8;
+/// Length of a FIN before an ACK, bytes: header and sealed length of the stream.
+pub(crate) const FIN_HEADER: usize = HEADER + 8;
+/// Length of a FIN without an ACK, bytes.
+pub(crate) const FIN_LEN: usize = FIN_HEADER + TAG;
 
-const PACKET_NUMBER: usize = HEADER;
-const OFFSET: usize = HEADER + 4;
-const ACK_NOW: u16 = 1;
-/// Bits 1 to 15 of the flags: [`DataHeader::ack_every`].
-const ACK_EVERY_SHIFT: u32 = 1;
+/// Bit of the type-specific field: an ACK is wanted at once (DATA).
+const ACK_NOW: u16 = 1 << 2;
+/// Bit of the type-specific field: the packet carries an ACK.
+const HAS_ACK: u16 = 1 << 3;
+/// Bits 4 to 15 of the type-specific field: [`DataHeader::ack_every`].
+const ACK_EVERY_SHIFT: u32 = 4;
 /// Largest value of [`DataHeader::ack_every`].
 pub(crate) const MAX_ACK_EVERY: u16 = u16::MAX >> ACK_EVERY_SHIFT;
 
-/// FIN: ends the stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Fin {
-    /// Number of this transmission.
-    pub packet_number: u64,
-    /// Length of the stream, bytes.
-    pub length: u64,
-    /// CRC-32 of the stream.
-    pub crc: u32,
+/// Writes the first [`DATA_HEADER`] bytes of a DATA packet. An ACK, if `has_ack`, the payload and
+/// room for the tag follow.
+#[inline]
+pub(crate) fn encode_data_header(
+    connection_id: u64,
+    phase: u8,
+    data: &DataHeader,
+    has_ack: bool,
+    out: &mut [u8],
+) {
+    let flags = data.ack_every.min(MAX_ACK_EVERY) << ACK_EVERY_SHIFT
+        | if data.ack_now { ACK_NOW } else { 0 }
+        | if has_ack { HAS_ACK } else { 0 };
+    header::begin_sealed(PacketKind::Data, (phase, flags), data.packet_number, connection_id, out);
+    put(out, HEADER, data.seq.to_le_bytes());
 }
 
-/// Writes the header of a DATA packet into the first [`DATA_HEADER`] bytes of `out`. The payload
-/// that follows has the CRC-32 `payload_crc`.
-pub(crate) fn encode_data_header(connection_id: u64, data: &DataHeader, payload_crc: u32, out: &mut [u8]) {
-    let flags = data.ack_every << ACK_EVERY_SHIFT | if data.ack_now { ACK_NOW } else { 0 };
-    // Built in a local array because the check reads it: zero-copy memory is slow to read back.
-    let mut head = [0; DATA_HEADER];
-    header::begin(PacketKind::Data, flags, connection_id, &mut head);
-    put(&mut head, PACKET_NUMBER, wrap(data.packet_number).to_le_bytes());
-    put(&mut head, OFFSET, data.seq.to_le_bytes());
-    header::seal(&mut head, payload_crc);
-    out[..DATA_HEADER].copy_from_slice(&head);
+/// Writes the first [`FIN_HEADER`] bytes of a FIN. An ACK, if `has_ack`, and room for the tag
+/// follow.
+pub(crate) fn encode_fin_header(
+    connection_id: u64,
+    phase: u8,
+    packet_number: u64,
+    length: u64,
+    has_ack: bool,
+    out: &mut [u8],
+) {
+    let flags = if has_ack { HAS_ACK } else { 0 };
+    header::begin_sealed(PacketKind::Fin, (phase, flags), packet_number, connection_id, out);
+    put(out, HEADER, length.to_le_bytes());
 }
 
-/// Writes a FIN; `out` has [`FIN_LEN`] bytes.
-pub(crate) fn encode_fin(connection_id: u64, fin: &Fin, out: &mut [u8]) {
-    header::begin(PacketKind::Fin, 0, connection_id, out);
-    put(out, PACKET_NUMBER, wrap(fin.packet_number).to_le_bytes());
-    put(out, HEADER + 4, fin.length.to_le_bytes());
-    put(out, HEADER + 12, fin.crc.to_le_bytes());
-    header::seal(&mut out[..FIN_LEN], 0);
-}
-
-pub(in super::super) fn decode_data(datagram: &[u8], near: u64) -> Result<Piece<'_>, WireError> {
-    let (head, payload, payload_crc) = split(datagram)?;
-    let (flags, seq) = (info(head), u64_at(head, OFFSET));
+#[inline]
+pub(super) fn decode_data<'a>(
+    header: &Header,
+    packet_number: u64,
+    body: &'a [u8],
+    near: u64,
+) -> Result<Body<'a>, WireError> {
+    let (seq, mut payload) = split(body)?;
+    let ack = optional_ack(header, &mut payload, near)?;
     seq.checked_add(payload.len() as u64).ok_or(WireError::Sequence)?;
-    Ok(Piece {
-        seq,
-        payload,
-        packet_number: Some(transmission(u32_at(head, PACKET_NUMBER), near)?),
-        crc: Some(payload_crc),
-        ack_now: flags & ACK_NOW != 0,
-        ack_every: flags >> ACK_EVERY_SHIFT,
-    })
+    let (ack_now, ack_every) = ack_request(header);
+    let packet_number = Some(packet_number);
+    Ok(Body::Data { piece: Piece { seq, payload, packet_number, ack_now, ack_every }, ack })
 }
 
-pub(in super::super) fn decode_fin(datagram: &[u8], near: u64) -> Result<Fin, WireError> {
-    let packet = exact::<FIN_LEN>(datagram)?;
-    no_info(packet)?;
-    Ok(Fin {
-        packet_number: transmission(u32_at(packet, PACKET_NUMBER), near)?,
-        length: u64_at(packet, HEADER + 4),
-        crc: u32_at(packet, HEADER + 12),
-    })
+/// Returns [`Piece::ack_now`] and [`Piece::ack_every`] of a DATA packet.
+#[inline]
+pub(super) fn ack_request(header: &Header) -> (bool, u16) {
+    let flags = header.flags();
+    (flags & ACK_NOW != 0, flags >> ACK_EVERY_SHIFT)
 }
 
-/// Unwraps a packet number around `near`.
-pub(in super::super) fn transmission(low: u32, near: u64) -> Result<u64, WireError> {
-    unwrap_near(low, near).ok_or(WireError::Sequence)
+/// True if a DATA packet or FIN carries an ACK.
+#[inline]
+pub(super) fn has_ack(header: &Header) -> bool {
+    header.flags() & HAS_ACK != 0
 }
 
-/// Verifies the check and returns the header, the payload and its CRC-32.
-fn split(datagram: &[u8]) -> Result<(&[u8; DATA_HEADER], &[u8], u32), WireError> {
-    let (head, payload) = datagram.split_first_chunk().ok_or(WireError::Truncated)?;
-    let payload_crc = crc::hash(payload);
-    check::verify(head, payload_crc)?;
-    Ok((head, payload, payload_crc))
+pub(super) fn decode_fin<'a>(header: &Header, body: &'a [u8], near: u64) -> Result<Body<'a>, WireError> {
+    if header.flags() & !HAS_ACK != 0 {
+        return Err(WireError::Reserved);
+    }
+    let (length, mut rest) = split(body)?;
+    let ack = optional_ack(header, &mut rest, near)?;
+    if rest.is_empty() { Ok(Body::Fin { length, ack }) } else { Err(WireError::Length) }
+}
+
+/// Splits the number at the start off.
+#[inline]
+fn split(body: &[u8]) -> Result<(u64, &[u8]), WireError> {
+    let (number, rest) = body.split_first_chunk().ok_or(WireError::Truncated)?;
+    Ok((u64::from_le_bytes(*number), rest))
+}
+
+#[inline]
+fn optional_ack<'a>(header: &Header, rest: &mut &'a [u8], near: u64) -> Result<Option<Ack<'a>>, WireError> {
+    if has_ack(header) { take_ack(rest, near).map(Some) } else { Ok(None) }
 }

@@ -4,42 +4,45 @@ use std::time::Duration;
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
+use rdt_crypto::{Aead, PacketKey, ResetToken};
 
-use super::ack::ACK_HEADER;
-use super::header::{HEADER, VERSION};
+use super::header::{HEADER, SEALED_MIN};
+use super::stream::{FIN_HEADER, encode_fin_header};
 use super::*;
-use crate::cookie::Cookie;
-use crate::wire::{self, DataHeader, Echo, LinkWanted, Marks, Open, PacketKind, Piece, Seal, Wire, tests};
+use crate::wire::{self, DataHeader, tests};
 
-const DATA: u8 = PacketKind::Data as u8;
 const CID: u64 = 0x0807_0605_0403_0201;
+const RANDOM: u64 = 0x1817_1615_1413_1211;
+const OFFSET: u64 = 14_440;
+const NOISE: [u8; 8] = [0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7];
+const HEADING: &str = "## N10. Version 2: vectors";
 
-/// Returns the bytes that the document gives under this name.
+const CLEAR: [&str; 9] = ["SYN", "SYN+", "SYN++", "RETRY", "SYN-ACK", "AUTH", "REFUSE", "VERSIONS", "RESET"];
+const SEALED: [&str; 10] =
+    ["DATA", "DATA+", "EMPTY", "ACK", "FIN", "FIN+", "FIN-ACK", "CLOSE", "PATH", "PATH+"];
+
 fn vector(name: &str) -> Vec<u8> {
-    tests::vector("## N6. Vectors", name)
+    tests::cached(HEADING, name)
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Packet<'a> {
-    Up(FromSender<'a>),
-    Down(FromReceiver<'a>),
+/// Returns consecutive bytes from `first` on.
+fn bytes<const N: usize>(first: u8) -> [u8; N] {
+    std::array::from_fn(|i| first + u8::try_from(i).unwrap())
 }
 
-/// Both directions have CLOSE; here it counts as a sender's.
-fn decode(datagram: &[u8], near: u64) -> Result<Packet<'_>, WireError> {
-    let up = decode_from_sender(datagram, near).map(Packet::Up);
-    let down = decode_from_receiver(datagram, near).map(Packet::Down);
-    match (up, down) {
-        (Ok(Packet::Up(FromSender::Close(a))), Ok(Packet::Down(FromReceiver::Close(b)))) => {
-            assert_eq!(a, b);
-            up
-        }
-        (Ok(_), Ok(_)) => panic!("{datagram:02x?} is a packet of both directions"),
-        (Err(WireError::Type), other) | (other, _) => other,
-    }
+fn token() -> ResetToken {
+    ResetToken::from_wire(bytes(0x40))
 }
 
-fn encode(packet: &Packet<'_>) -> Vec<u8> {
+/// Decodes a packet that is not sealed yet, with its number near `near`.
+fn open(packet: &[u8], near: u64) -> Result<(Header, Body<'_>), WireError> {
+    let header = peek(packet).ok_or(WireError::Type)?;
+    let number = super::super::unwrap_near(header.number, near).ok_or(WireError::Sequence)?;
+    let body = Body::decode(&header, number, &packet[HEADER..packet.len() - TAG], near)?;
+    Ok((header, body))
+}
+
+fn encode_clear(packet: &Clear<'_>) -> Vec<u8> {
     let written = |len: usize, write: &dyn Fn(&mut [u8])| {
         // Old contents of the memory must not appear in the packet.
         let mut out = vec![0xEE; len];
@@ -47,53 +50,76 @@ fn encode(packet: &Packet<'_>) -> Vec<u8> {
         out
     };
     match packet {
-        Packet::Up(FromSender::Syn(open)) => {
-            let syn = Syn { cookie: open.cookie, params: open.params.unwrap(), name: open.name };
-            written(syn_len(&syn), &|out| encode_syn(open.wire.connection_id().unwrap(), &syn, out))
+        Clear::Syn(syn) => {
+            let len = if syn.proof == Proof::None { SHORT_SYN } else { LONG_SYN };
+            // A SYN from the network may be longer.
+            written(len.max(100 + syn.noise.len()), &|out| encode_syn(CID, syn, out))
         }
-        Packet::Up(FromSender::Data(data)) => {
-            let mut out = vec![0xEE; DATA_HEADER];
-            let &Piece { seq, packet_number, ack_now, ack_every, .. } = data;
-            let header = DataHeader { seq, packet_number: packet_number.unwrap(), ack_now, ack_every };
-            encode_data_header(CID, &header, data.crc.unwrap(), &mut out);
-            [&out, data.payload].concat()
+        Clear::Retry(cookie) => written(RETRY_LEN, &|out| encode_retry(CID, cookie, out)),
+        Clear::SynAck { attempt, noise } => {
+            written(syn_ack_len(noise), &|out| encode_syn_ack(CID, *attempt, noise, out))
         }
-        Packet::Up(FromSender::Fin { seq, seal, .. }) => {
-            let Seal { crc, packet_number } = seal.unwrap();
-            let fin = Fin { packet_number, length: *seq, crc };
-            written(FIN_LEN, &|out| encode_fin(CID, &fin, out))
-        }
-        Packet::Up(FromSender::Close(close)) | Packet::Down(FromReceiver::Close(close)) => {
-            written(close_len(close), &|out| encode_close(CID, close, out))
-        }
-        Packet::Down(FromReceiver::Retry(cookie)) => {
-            written(RETRY_LEN, &|out| encode_retry(CID, cookie, out))
-        }
-        Packet::Down(FromReceiver::SynAck { window, params, .. }) => {
-            let syn_ack = SynAck { window: *window, params: params.unwrap() };
-            written(syn_ack_len(&syn_ack), &|out| encode_syn_ack(CID, &syn_ack, out))
-        }
-        Packet::Down(FromReceiver::Ack(ack)) => {
-            let blocks: Vec<SackBlock> = ack.sack.iter().collect();
-            let mut out = vec![0xEE; ack_len(blocks.len())];
-            let len = encode_ack(CID, &fields(ack), &blocks, &mut out);
-            out.truncate(len);
-            out
-        }
-        Packet::Down(FromReceiver::FinAck { ack, crc }) => {
-            let fin_ack = FinAck { length: *ack, crc: *crc };
-            written(FIN_ACK_LEN, &|out| encode_fin_ack(CID, &fin_ack, out))
-        }
-        Packet::Down(FromReceiver::Versions(versions)) => {
-            written(VERSIONS_LEN, &|out| encode_versions(CID, *versions, out))
-        }
+        Clear::Auth { noise } => written(auth_len(noise), &|out| encode_auth(CID, noise, out)),
+        Clear::Refuse(reason) => written(REFUSE_LEN, &|out| encode_refuse(CID, *reason, out)),
+        Clear::Versions(versions) => written(VERSIONS_LEN, &|out| encode_versions(CID, *versions, out)),
+        Clear::Reset(token) => written(RESET_LEN, &|out| encode_reset(CID, token, out)),
     }
 }
 
-/// Returns the fields that are encoded to this ACK.
-pub(in crate::wire) fn fields(ack: &wire::Ack<'_>) -> Ack {
+/// Writes a body with the header's phase and number, and zeros for the tag.
+fn encode_sealed(header: &Header, body: &Body<'_>) -> Vec<u8> {
+    let (connection_id, phase, number) = (header.connection_id, header.phase(), u64::from(header.number));
+    let control = ControlHeader { connection_id, phase, number };
+    let mut out = vec![0xEE; 2000];
+    let len = match body {
+        Body::Data { piece, ack } => {
+            let &Piece { seq, ack_now, ack_every, .. } = piece;
+            let data = DataHeader { seq, packet_number: number, ack_now, ack_every };
+            encode_data_header(connection_id, phase, &data, ack.is_some(), &mut out);
+            let end = DATA_HEADER + ack.map_or(0, |ack| put_ack(&ack, &mut out[DATA_HEADER..]));
+            out.truncate(end);
+            out.extend_from_slice(piece.payload);
+            out.len()
+        }
+        Body::Fin { length, ack } => {
+            encode_fin_header(connection_id, phase, number, *length, ack.is_some(), &mut out);
+            FIN_HEADER + ack.map_or(0, |ack| put_ack(&ack, &mut out[FIN_HEADER..]))
+        }
+        Body::Ack(ack) => {
+            let (fields, blocks) = fields(ack);
+            let mut body = vec![0; ack_body_len(blocks.len())];
+            let len = encode_ack_body(&fields, &blocks, &mut body);
+            body.truncate(len);
+            encode_ack(&control, &body, &mut out);
+            ack_len(body.len()) - TAG
+        }
+        Body::FinAck { length } => {
+            encode_fin_ack(&control, *length, &mut out);
+            FIN_ACK_LEN - TAG
+        }
+        Body::Close(close) => {
+            encode_close(&control, close, &mut out);
+            close_len(close.text) - TAG
+        }
+        Body::Path(probe) => {
+            encode_path(&control, probe, &mut out);
+            PATH_LEN - TAG
+        }
+    };
+    out.truncate(len);
+    out.extend([0; TAG]);
+    out
+}
+
+fn put_ack(ack: &wire::Ack<'_>, out: &mut [u8]) -> usize {
+    let (fields, blocks) = fields(ack);
+    encode_ack_body(&fields, &blocks, out)
+}
+
+/// Returns the fields and blocks that are encoded to this ACK.
+fn fields(ack: &wire::Ack<'_>) -> (Ack, Vec<SackBlock>) {
     let (echo, marks) = (ack.echo.unwrap(), ack.marks.unwrap());
-    Ack {
+    let fields = Ack {
         largest_received: echo.packet_number,
         echo_delay_us: u32::try_from(echo.delay.as_micros()).unwrap(),
         ack: ack.ack,
@@ -103,371 +129,320 @@ pub(in crate::wire) fn fields(ack: &wire::Ack<'_>) -> Ack {
         ce: marks.ce,
         ect: marks.ect,
         overflow: ack.overflow,
-    }
+    };
+    (fields, ack.sack.iter().collect())
 }
 
-/// Returns the packet of a receiver with these fields.
-fn down(fields: Ack, sack: SackBlocks<'_>) -> Packet<'_> {
-    let delay = Duration::from_micros(u64::from(fields.echo_delay_us));
-    Packet::Down(FromReceiver::Ack(wire::Ack {
-        ack: fields.ack,
-        window: fields.window,
-        sack,
-        echo: Some(Echo { packet_number: fields.largest_received, delay }),
-        duplicates: Some(fields.duplicates),
-        marks: Some(Marks { packets: fields.packets, ce: fields.ce, ect: fields.ect }),
-        overflow: fields.overflow,
-    }))
-}
-
-fn syn(cookie: Option<Cookie>, params: Params, name: Option<&str>) -> Packet<'_> {
-    let (wire, link) = (Wire::Native { connection_id: CID }, params.link.map(LinkWanted::Bytes));
-    Packet::Up(FromSender::Syn(Open { wire, seq: 0, cookie, link, params: Some(params), name }))
-}
-
-fn piece(packet_number: u64, seq: u64, payload: &[u8]) -> Piece<'_> {
-    let crc = Some(crc32fast::hash(payload));
-    Piece { seq, payload, packet_number: Some(packet_number), crc, ack_now: false, ack_every: 0 }
-}
-
-/// Corrects the check of a packet after a change.
-fn reseal(packet: &mut [u8]) {
-    let has_payload = matches!(packet.get(1), Some(&DATA));
-    let head = if has_payload { DATA_HEADER.min(packet.len()) } else { packet.len() };
-    if head >= HEADER {
-        let payload_crc = crc32fast::hash(&packet[head..]);
-        header::seal(&mut packet[..head], payload_crc);
-    }
-}
-
-/// Returns a changed vector with a correct check.
 fn changed(name: &str, change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut packet = vector(name);
     change(&mut packet);
-    reseal(&mut packet);
+    correct(&mut packet);
     packet
 }
 
-fn refused(name: &str, change: impl FnOnce(&mut Vec<u8>)) -> WireError {
-    decode(&changed(name, change), 0x0102_0000).unwrap_err()
+/// Corrects the check of a packet that is not sealed.
+fn correct(packet: &mut [u8]) {
+    if packet.len() >= HEADER && !matches!(packet[1], 4..=9 | 12 | 13) {
+        check::write(packet);
+    }
 }
 
-fn cookie() -> Cookie {
-    std::array::from_fn(|i| 0x20 + u8::try_from(i).unwrap())
+fn refused(name: &str, change: impl FnOnce(&mut Vec<u8>)) -> WireError {
+    let packet = changed(name, change);
+    if CLEAR.contains(&name) { Clear::decode(&packet).unwrap_err() } else { open(&packet, 0).unwrap_err() }
+}
+
+fn syn() -> Syn<'static> {
+    Syn {
+        proof: Proof::None,
+        attempt: 1,
+        pattern: 3,
+        aeads: 0x87,
+        versions: Versions::from_bits(0b100).unwrap(),
+        secret_id: 0,
+        noise: &[],
+    }
 }
 
 fn full_params() -> Params {
+    let link = LinkRequest {
+        rtt_us: 100_000,
+        rate_bps: 14_000_000,
+        loss_forward_ppb: 10_000_000,
+        loss_reverse_ppb: 5_000_000,
+        queue_bytes: 19_136,
+    };
     Params {
         max_datagram: 9000,
         ack_delay_max_us: 10_000,
         ack_every: 8,
         idle_timeout_ms: 25_000,
-        versions: Versions::from_bits(0b110).unwrap(),
         ecn: true,
-        link: Some(LinkRequest {
-            rtt_us: 100_000,
-            rate_bps: 14_000_000,
-            loss_forward_ppb: 10_000_000,
-            loss_reverse_ppb: 5_000_000,
-            queue_bytes: 19_136,
-        }),
-        attempt: 2,
-        overflow: false,
+        link: Some(link),
+        overflow: true,
+        wanted_ack_delay_us: 5000,
+        wanted_ack_every: 4,
+        is_one_way: true,
+        aead: 2,
     }
 }
-
-fn ack() -> Ack {
-    let (largest_received, ack) = (0x0102_0304, 14_440);
-    Ack {
-        largest_received,
-        echo_delay_us: 250,
-        ack,
-        window: 1 << 20,
-        packets: 12,
-        duplicates: 1,
-        ce: 2,
-        ect: 9,
-        overflow: None,
-    }
-}
-
-fn data(packet_number: u64, offset: u64, ack_now: bool, payload: &[u8]) -> Packet<'_> {
-    Packet::Up(FromSender::Data(Piece { ack_now, ..piece(packet_number, offset, payload) }))
-}
-
-fn no_blocks(ack: u64) -> SackBlocks<'static> {
-    let mut datagram = vec![0; ack_len(0)];
-    let len = encode_ack(CID, &Ack { ack, ..self::ack() }, &[], &mut datagram);
-    datagram.truncate(len);
-    match decode_from_receiver(datagram.leak(), 0) {
-        Ok(FromReceiver::Ack(ack)) => ack.sack,
-        other => panic!("{other:?}"),
-    }
-}
-
-const NAMES: [&str; 17] = [
-    "SYN", "SYN+", "SYN++", "NAMED", "RETRY", "SYN-ACK", "DATA", "DATA+", "EMPTY", "ACK", "ACK+", "ACK-",
-    "FIN", "FIN-ACK", "CLOSE", "CLOSE+", "VERSIONS",
-];
 
 #[test]
-fn documented_vectors_hold_both_ways() {
-    let params = Params::default();
-    let fin_crc = 0xFC19_A074;
+fn clear_vectors_decode_and_encode() {
+    let versions = Versions::from_bits(0b110).unwrap();
     let expected = [
-        syn(None, params, None),
-        syn(Some(cookie()), full_params(), None),
-        syn(None, Params { overflow: true, ..params }, None),
-        syn(Some(cookie()), params, Some("data.bin")),
-        Packet::Down(FromReceiver::Retry(cookie())),
-        Packet::Down(FromReceiver::SynAck { ack: 0, window: 1 << 20, params: Some(params) }),
-        data(0x0102_0304, 14_440, true, &[7, 9]),
-        Packet::Up(FromSender::Data(Piece { ack_every: 64, ..piece(0x0102_0304, 14_440, &[7, 9]) })),
-        data(5, 1 << 33, true, &[]),
-        down(Ack { overflow: Some(3), ..ack() }, no_blocks(14_440)),
-        down(
-            Ack { largest_received: 9, packets: 10, duplicates: 0, ce: 0, ect: 0, ..ack() },
-            no_blocks(14_440),
-        ),
-        Packet::Up(FromSender::Fin {
-            seq: 65_536,
-            seal: Some(Seal { crc: fin_crc, packet_number: 7 }),
-            understands_ack: true,
+        Clear::Syn(syn()),
+        Clear::Syn(Syn {
+            proof: Proof::Retry(bytes(0x20)),
+            attempt: 2,
+            pattern: 0x13,
+            aeads: 7,
+            versions,
+            secret_id: RANDOM,
+            noise: &NOISE,
         }),
-        Packet::Down(FromReceiver::FinAck { ack: 65_536, crc: fin_crc }),
-        Packet::Up(FromSender::Close(Close::new(CloseReason::Refused, "too busy"))),
-        Packet::Up(FromSender::Close(Close::to_unknown(0x0102_0304))),
-        Packet::Down(FromReceiver::Versions(Versions::OURS)),
+        Clear::Syn(Syn {
+            proof: Proof::Resumption(bytes(0x20)),
+            pattern: 1,
+            aeads: 0x84,
+            noise: &NOISE,
+            ..syn()
+        }),
+        Clear::Retry(bytes(0x20)),
+        Clear::SynAck { attempt: 2, noise: &NOISE },
+        Clear::Auth { noise: &NOISE },
+        Clear::Refuse(9),
+        Clear::Versions(Versions::from_bits(0b10100).unwrap()),
+        Clear::Reset(token()),
     ];
-    for (name, packet) in NAMES.into_iter().filter(|name| *name != "ACK").zip(expected) {
+    for (name, packet) in CLEAR.into_iter().zip(expected) {
         let bytes = vector(name);
-        assert_eq!(decode(&bytes, 0), Ok(packet), "{name}");
-        assert_eq!(encode(&packet), bytes, "{name}");
+        assert_eq!(Clear::decode(&bytes), Ok(packet), "{name}");
+        assert_eq!(encode_clear(&packet), bytes, "{name}");
         assert!(recognize(&bytes) && connection_id(&bytes) == Some(CID), "{name}");
+        assert_eq!(peek(&bytes), None, "{name}");
     }
-
-    let bytes = vector("ACK");
-    let Ok(FromReceiver::Ack(decoded)) = decode_from_receiver(&bytes, 0) else { panic!() };
-    let blocks = [SackBlock { start: 15_884, end: 15_886 }, SackBlock { start: 17_328, end: 18_772 }];
-    assert_eq!((fields(&decoded), decoded.sack.iter().collect::<Vec<_>>()), (ack(), blocks.to_vec()));
-    assert_eq!(encode(&Packet::Down(FromReceiver::Ack(decoded))), bytes);
 }
 
 #[test]
-fn check_finds_single_and_adjacent_bit_flips() {
-    for name in NAMES {
+fn sealed_vectors_decode_and_encode() {
+    let piece = |packet_number, seq, payload, ack_now, ack_every| Piece {
+        seq,
+        payload,
+        packet_number: Some(packet_number),
+        ack_now,
+        ack_every,
+    };
+    let (ack, plain) = (vector("ACK"), vector("FIN+"));
+    let Ok((_, Body::Ack(ack))) = open(&ack, 0) else { panic!() };
+    let Ok((_, Body::Fin { ack: Some(plain), .. })) = open(&plain, 0) else { panic!() };
+    let blocks = [SackBlock { start: 15_884, end: 15_886 }, SackBlock { start: 17_328, end: 18_772 }];
+    assert!(ack.sack.iter().eq(blocks) && (ack.ack, ack.window) == (OFFSET, 1 << 20));
+    assert_eq!(ack.echo.map(|echo| echo.delay), Some(Duration::from_micros(250)));
+    let expected = [
+        (1, Body::Data { piece: piece(0x0102_0304, OFFSET, &[7, 9][..], true, 64), ack: None }),
+        (3, Body::Data { piece: piece(5, 1 << 33, &[7], false, 0), ack: Some(ack) }),
+        (0, Body::Data { piece: piece(6, OFFSET, &[], true, 0), ack: None }),
+        (0, Body::Ack(ack)),
+        (1, Body::Fin { length: 65_536, ack: None }),
+        (1, Body::Fin { length: 65_536, ack: Some(plain) }),
+        (0, Body::FinAck { length: 65_536 }),
+        (2, Body::Close(Close { reason: CloseReason::Aborted, code: 42, text: "too busy" })),
+        (0, Body::Path(Probe { is_response: false, random: RANDOM })),
+        (0, Body::Path(Probe { is_response: true, random: RANDOM })),
+    ];
+    for (name, (phase, body)) in SEALED.into_iter().zip(expected) {
+        let bytes = vector(name);
+        let (header, decoded) = open(&bytes, 0).unwrap();
+        assert_eq!((header.phase(), decoded), (phase, body), "{name}");
+        assert_eq!(encode_sealed(&header, &body), bytes, "{name}");
+        assert!(recognize(&bytes) && connection_id(&bytes) == Some(CID), "{name}");
+        assert!(bytes.len() >= SEALED_MIN && Clear::decode(&bytes) == Err(WireError::Type), "{name}");
+    }
+}
+
+#[test]
+fn sealed_vectors_open_to_their_plaintext() {
+    let sealing = PacketKey::new(Aead::Aes128Gcm, &bytes::<16>(0), bytes(0x10));
+    let checking = PacketKey::new(Aead::None, &[], bytes(0x10));
+    for (name, plain, key) in [
+        ("SEALED", "DATA", &sealing),
+        ("SEALED+", "PATH", &sealing),
+        ("CHECKED", "DATA", &checking),
+        ("CHECKED+", "PATH", &checking),
+    ] {
+        let (mut packet, mut plain) = (vector(name), vector(plain));
+        let header = peek(&plain).unwrap();
+        let number = u64::from(header.number);
+        let body = plain[HEADER..plain.len() - TAG].to_vec();
+        assert_eq!(key.open(header.space(), number, &mut packet).unwrap(), body, "{name}");
+        key.seal(header.space(), number, &mut plain);
+        assert_eq!(plain, vector(name), "{name}");
+    }
+}
+
+#[test]
+fn payload_vectors_decode_and_encode() {
+    let hello = Hello { window: 1 << 20, reset_token: token(), params: Params::default(), name: None };
+    let named = Hello { name: StreamName::new("data.bin"), ..hello.clone() };
+    let full = Hello { params: full_params(), ..hello.clone() };
+    for (name, hello) in [("HELLO", hello), ("HELLO+", full), ("HELLO++", named)] {
+        assert_eq!(hello.encode(), vector(name), "{name}");
+        assert_eq!(Hello::decode(&vector(name)), Ok(hello), "{name}");
+    }
+    let welcome = Welcome {
+        aead: 1,
+        versions: Versions::from_bits(0b100).unwrap(),
+        connection_id: RANDOM,
+        reset_token: token(),
+        window: 1 << 20,
+        params: Params::default(),
+        resumption: None,
+    };
+    let versions = Versions::from_bits(0b110).unwrap();
+    let with_cookie = Welcome { aead: 3, versions, resumption: Some(bytes(0x20)), ..welcome };
+    let replies = [Reply::Accepted(welcome), Reply::Accepted(with_cookie), Reply::Refused(10)];
+    for (name, reply) in ["WELCOME", "WELCOME+", "REFUSED"].into_iter().zip(replies) {
+        assert_eq!(Reply::decode(&vector(name)), Ok(reply), "{name}");
+        assert_eq!(reply.encode(), vector(name), "{name}");
+    }
+}
+
+#[test]
+fn cut_and_extended_packets_are_refused() {
+    for name in CLEAR {
+        let mut packet = vector(name);
+        for len in 0..packet.len() {
+            Clear::decode(&packet[..len]).expect_err(&format!("{name}, {len} bytes"));
+        }
+        packet.push(0);
+        Clear::decode(&packet).expect_err(name);
+    }
+    for name in ["ACK", "FIN", "FIN+", "FIN-ACK", "PATH"] {
+        for len in 0..vector(name).len() {
+            open(&vector(name)[..len], 0).expect_err(&format!("{name}, {len} bytes"));
+        }
+        let mut packet = vector(name);
+        packet.push(0);
+        open(&packet, 0).expect_err(name);
+    }
+    for name in ["HELLO", "HELLO+", "WELCOME", "WELCOME+", "REFUSED"] {
+        let decodes = |payload: &[u8]| {
+            if name.starts_with("HELLO") {
+                Hello::decode(payload).is_ok()
+            } else {
+                Reply::decode(payload).is_ok()
+            }
+        };
+        let mut payload = vector(name);
+        assert!(!(0..payload.len()).any(|len| decodes(&payload[..len])), "{name}");
+        payload.push(0);
+        assert!(decodes(&vector(name)) && !decodes(&payload), "{name}");
+    }
+}
+
+#[test]
+fn check_finds_flipped_bits() {
+    for name in CLEAR.into_iter().filter(|name| *name != "RESET") {
         let good = vector(name);
         for bit in 0..good.len() * 8 {
             let mut bad = good.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
-            decode(&bad, 0).expect_err(&format!("{name}, bit {bit}"));
-            if let Some(byte) = bad.get_mut((bit + 1) / 8) {
-                *byte ^= 1 << ((bit + 1) % 8);
-                decode(&bad, 0).expect_err(&format!("{name}, bits {bit} and the next"));
-            }
-        }
-    }
-}
-
-/// An exclusive or of two CRCs would not detect this: the same change at the same distance from the
-/// end of the header and of the payload.
-#[test]
-fn check_finds_header_and_payload_flips() {
-    let good = encode(&data(9, 1 << 20, false, &[0x55; 64]));
-    for first in 0..DATA_HEADER * 8 {
-        for second in DATA_HEADER * 8..good.len() * 8 {
-            let mut bad = good.clone();
-            bad[first / 8] ^= 1 << (first % 8);
-            bad[second / 8] ^= 1 << (second % 8);
-            assert!(decode(&bad, 0).is_err(), "bits {first} and {second}");
+            Clear::decode(&bad).expect_err(&format!("{name}, bit {bit}"));
         }
     }
 }
 
 #[test]
-fn truncated_and_extended_packets_are_refused() {
-    for name in NAMES {
-        let mut packet = vector(name);
-        for len in 0..packet.len() {
-            decode(&packet[..len], 0).expect_err(&format!("{name}, {len} bytes"));
-        }
-        for tail in [0, 0xFF] {
-            packet.push(tail);
-            decode(&packet, 0).expect_err(&format!("{name} and {tail:#04x}"));
-            packet.pop();
+fn reserved_bits_and_values_are_refused() {
+    for name in ["ACK", "FIN-ACK", "CLOSE", "PATH"] {
+        for bit in 2..16 {
+            let refusal = refused(name, |p| p[2 + bit / 8] ^= 1 << (bit % 8));
+            assert_eq!(refusal, WireError::Reserved, "{name}, bit {bit}");
         }
     }
-}
-
-/// Changes valid packets at random and corrects their check, so that every later rule is reached.
-#[test]
-fn accepted_random_bytes_encode_to_equal_packets() {
-    let seed = 0x5EED_0003;
-    let mut rng = SmallRng::seed_from_u64(seed);
-    let (mut accepted, rounds) = (0_u32, 200_000);
-    for round in 0..rounds {
-        let name = NAMES[rng.random_range(0..NAMES.len())];
-        let mut packet = tests::cached("## N6. Vectors", name);
-        tests::damage(&mut packet, &mut rng);
-        reseal(&mut packet);
-        let near = if rng.random_bool(0.5) { 0 } else { rng.random() };
-        let Ok(decoded) = decode(&packet, near) else { continue };
-        accepted += 1;
-        if let Packet::Down(FromReceiver::Ack(ack)) = decoded {
-            assert!(ack.ack.checked_add(ack.window).is_some() && ack.sack.iter().len() <= MAX_SACK_BLOCKS);
-            assert!(ack.sack.iter().all(|block| ack.ack < block.start && block.start < block.end));
-        }
-        let again = encode(&decoded);
-        let what = format!("seed {seed:#x}, round {round}, {name}: {packet:02x?}");
-        assert_eq!(decode(&again, near), Ok(decoded), "{what}");
-        assert!(recognize(&packet) && connection_id(&packet).is_some(), "{what}");
+    for bit in [2].into_iter().chain(4..16) {
+        assert_eq!(refused("FIN", |p| p[2 + bit / 8] ^= 1 << (bit % 8)), WireError::Reserved, "bit {bit}");
     }
-    assert!(accepted > rounds / 20 && accepted < rounds, "{accepted} of {rounds} were accepted");
+    assert_eq!(refused("FIN-ACK", |p| p[24] = 1), WireError::Reserved);
+    assert_eq!(refused("PATH", |p| p[16] = 2), WireError::Reserved);
+    for reason in [6, 8] {
+        assert_eq!(refused("CLOSE", |p| p[16] = reason), WireError::Reserved, "reason {reason}");
+    }
+    assert_eq!(refused("CLOSE", |p| p[22] = 0xC3), WireError::Text);
+    assert_eq!(refused("DATA", |p| p[16..24].fill(0xFF)), WireError::Sequence);
+    assert_eq!(refused("RETRY", |p| p[2] = 1), WireError::Reserved);
+    assert_eq!(refused("SYN-ACK", |p| p[17] = 1), WireError::Reserved);
+    assert_eq!(refused("SYN-ACK", |p| p[16] = 0), WireError::Params);
+    assert_eq!(refused("RESET", |p| p[4] = 1), WireError::Reserved);
 }
 
 #[test]
-fn transmission_numbers_unwrap_to_nonnegative() {
-    let near = (7 << 32) - 2;
-    for packet_number in near - 1000..near + 1000 {
-        let FromSender::Fin { seal: Some(fin), .. } =
-            decode_from_sender(&encode(&fin(packet_number)), near).unwrap()
-        else {
-            panic!()
-        };
-        assert_eq!(fin.packet_number, packet_number);
-        let bytes = encode(&data(packet_number, 0, false, b"x"));
-        let FromSender::Data(data) = decode_from_sender(&bytes, near).unwrap() else { panic!() };
-        assert_eq!(data.packet_number, Some(packet_number));
-    }
-    for packet in [fin(u64::MAX), data(u64::MAX, 0, false, &[])] {
-        assert_eq!(decode(&encode(&packet), 3), Err(WireError::Sequence));
-    }
-    let before = Ack { largest_received: u64::MAX, ..ack() };
-    let packet = down(before, no_blocks(14_440));
-    assert_eq!(decode(&encode(&packet), 3), Err(WireError::Sequence));
-}
-
-fn fin(packet_number: u64) -> Packet<'static> {
-    let seal = Some(Seal { crc: 0, packet_number });
-    Packet::Up(FromSender::Fin { seq: 0, seal, understands_ack: true })
+fn fields_of_a_syn_are_checked() {
+    assert_eq!(refused("SYN", |p| p[16] = 31), WireError::Length);
+    assert_eq!(refused("SYN", |p| p[16] = 32), WireError::Truncated, "a cookie in a short SYN");
+    assert_eq!(refused("SYN", |p| p[2] = 1), WireError::Params, "a Noise message without a cookie");
+    assert_eq!(refused("SYN", |p| p[17] = 0), WireError::Params, "no attempt");
+    assert_eq!(refused("SYN", |p| p[20] = 0b10), WireError::Params, "without the version of the packet");
+    assert_eq!(refused("SYN", |p| p[22] = 1), WireError::Reserved);
+    assert_eq!(refused("SYN+", |p| p[2..4].fill(1)), WireError::Length, "a message beyond the end");
+    assert!(Clear::decode(&changed("SYN", |p| p.resize(1472, 0x77))).is_ok(), "padded further");
 }
 
 #[test]
-fn formats_versions_and_directions_are_told_apart() {
-    assert!(!recognize(&[]) && !recognize(&[0xD1]) && !recognize(&[0xD1, 0xAA, 0x11, 0x83]));
-    assert!(!recognize(&[0x20, 0xAA]) && !recognize(&[0xC1, 1]) && recognize(&[0xDF, 0]));
-    assert_eq!(connection_id(&vector("SYN")[..HEADER - 1]), None);
-    assert_eq!(refused("SYN", |p| p[0] = 0x11), WireError::Magic);
-    assert_eq!(refused("SYN", |p| p[1] = 0xAA), WireError::Magic);
-    assert_eq!(refused("SYN", |p| p[0] = 0xD2), WireError::Version);
-    assert_eq!(refused("VERSIONS", |p| p[0] = 0xD1), WireError::Version);
-    for kind in (0..=u8::MAX).filter(|kind| (!(1..=10).contains(kind) || *kind == 5) && *kind != 0xAA) {
-        assert_eq!(refused("SYN", |p| p[1] = kind), WireError::Type, "type {kind}");
-    }
-    for name in ["SYN", "DATA", "FIN"] {
-        assert_eq!(decode_from_receiver(&vector(name), 0), Err(WireError::Type), "{name}");
-    }
-    for name in ["RETRY", "SYN-ACK", "ACK", "FIN-ACK", "VERSIONS"] {
-        assert_eq!(decode_from_sender(&vector(name), 0), Err(WireError::Type), "{name}");
-    }
-}
-
-#[test]
-fn versions_answers_only_full_foreign_syn() {
-    let mut syn = vector("SYN");
-    for version in 0..16 {
-        syn[0] = 0xD0 | version;
-        assert_eq!(other_version(Versions::OURS, &syn), None, "version {version}, its check wrong");
-        header::seal(&mut syn, 0);
-        let expected = (version != 0 && version != VERSION).then_some(CID);
-        assert_eq!(other_version(Versions::OURS, &syn), expected, "version {version}");
-    }
-    assert_eq!(other_version(Versions::OURS, &syn[..SYN_MIN - 1]), None);
-    syn[1] = DATA;
-    header::seal(&mut syn, 0);
-    assert_eq!(other_version(Versions::OURS, &syn), None);
-    assert_eq!(other_version(Versions::OURS, &[]), None);
-    assert_eq!(other_version(Versions::OURS, &[0xD2]), None);
-}
-
-#[test]
-fn reserved_bits_and_fields_are_refused() {
-    for name in ["RETRY", "FIN", "FIN-ACK"] {
-        for byte in 2..4 {
-            assert_eq!(refused(name, |p| p[byte] = 1), WireError::Reserved, "{name}");
-        }
-    }
-    for bit in 6..14 {
-        assert_eq!(refused("ACK", |p| p[2 + bit / 8] ^= 1 << (bit % 8)), WireError::Reserved, "bit {bit}");
-    }
-    assert_eq!(refused("FIN-ACK", |p| p[28] = 1), WireError::Reserved);
-    for bits in [0, 1, 3] {
-        assert_eq!(refused("VERSIONS", |p| p[2] = bits), WireError::Params);
-    }
-}
-
-#[test]
-fn lengths_are_exact_where_the_type_has_one() {
-    for (name, len) in [("RETRY", RETRY_LEN), ("FIN", FIN_LEN), ("FIN-ACK", FIN_ACK_LEN), ("VERSIONS", 16)] {
-        assert_eq!(vector(name).len(), len);
-        assert_eq!(refused(name, |p| p.push(0)), WireError::Length, "{name}");
-        assert_eq!(refused(name, |p| p.truncate(len - 1)), WireError::Truncated, "{name}");
-    }
-    assert_eq!(refused("SYN", |p| p.truncate(SYN_MIN - 1)), WireError::Truncated);
-    assert_eq!(refused("SYN-ACK", |p| p.push(0)), WireError::Length);
-    assert_eq!(refused("ACK", |p| p.push(0)), WireError::Length);
-    assert_eq!(refused("ACK", |p| p[2] = 1), WireError::Length);
-    assert_eq!(refused("ACK+", |p| p.truncate(34)), WireError::Length, "the count that it promises");
-    assert_eq!(refused("ACK+", |p| p[3] = 0x40), WireError::Length, "a count that nothing announces");
-    assert_eq!(refused("ACK-", |p| p[3] = 0x40), WireError::Length, "no counts of codepoints");
-    assert_eq!(refused("ACK-", |p| p.truncate(ACK_HEADER - 1)), WireError::Truncated);
-    assert_eq!(refused("DATA", |p| p.truncate(DATA_HEADER - 1)), WireError::Truncated);
-    assert!(decode(&changed("SYN", |p| p.resize(1472, 0x77)), 0).is_ok(), "a SYN may be padded further");
-    for len in [1, 31, 33, 255] {
-        assert_eq!(refused("SYN+", |p| p[16] = len), WireError::Length, "a cookie of {len} bytes");
-    }
-}
-
-#[test]
-fn offsets_windows_and_blocks_stay_countable() {
-    assert_eq!(refused("DATA", |p| p[20..28].fill(0xFF)), WireError::Sequence);
-    assert!(decode(&changed("EMPTY", |p| p[20..28].fill(0xFF)), 0).is_ok());
-    let numbers = |ack: u64, window: u64, steps: &[u64], blocks: u8| {
-        changed("ACK-", |p| {
-            p[2] = blocks;
-            p.truncate(ACK_HEADER);
-            for number in [250, ack, window, 0, 0].iter().chain(steps) {
-                let mut varint = [0; 10];
-                let len = varint::put_varint(*number, &mut varint);
-                p.extend(&varint[..len]);
-            }
-        })
+fn values_out_of_range_are_refused() {
+    let accepts = |change: &dyn Fn(&mut Params)| {
+        let mut params = Params::default();
+        change(&mut params);
+        Hello::decode(&Hello { window: 0, reset_token: token(), params, name: None }.encode()).is_ok()
     };
-    let read = |ack, window, steps: &[u64]| {
-        let blocks = u8::try_from(steps.len() / 2).unwrap();
-        decode(&numbers(ack, window, steps, blocks), 0).map(|_| ())
-    };
-    assert_eq!(read(14_440, u64::MAX - 14_440, &[]), Ok(()));
-    assert_eq!(read(14_440, u64::MAX - 14_439, &[]), Err(WireError::Window));
-    assert_eq!(read(10, 1, &[1, 1, 1, u64::MAX - 13]), Ok(()), "up to the last offset");
-    for bad in [[0, 1], [1, 0], [1, u64::MAX - 10], [u64::MAX, 1]] {
-        assert_eq!(read(10, 1, &bad), Err(WireError::Sack), "{bad:?}");
+    for (good, bad) in [(548, 547), (65_527, 65_528)] {
+        assert!(accepts(&|p| p.max_datagram = good) && !accepts(&|p| p.max_datagram = bad));
     }
-    assert_eq!(read(10, 1, &[1; 64]), Ok(()));
-    assert_eq!(read(10, 1, &[1; 66]), Err(WireError::Sack), "33 blocks");
-    assert_eq!(decode(&numbers(10, 1, &[1; 3], 2), 0), Err(WireError::Length));
-    let blocks: Vec<_> = (1..=33).map(|n| SackBlock { start: 20_000 * n, end: 20_000 * n + 1 }).collect();
-    let mut out = vec![0; ack_len(33)];
-    let len = encode_ack(CID, &ack(), &blocks, &mut out);
-    let Ok(FromReceiver::Ack(wire::Ack { sack, .. })) = decode_from_receiver(&out[..len], 0) else {
-        panic!()
+    assert!(accepts(&|p| p.wanted_ack_delay_us = 1_000_000));
+    assert!(!accepts(&|p| p.wanted_ack_delay_us = 1_000_001));
+    assert!(!accepts(&|p| p.wanted_ack_every = 0) && !accepts(&|p| p.ack_every = 0));
+    assert!(accepts(&|p| p.aead = 3) && !accepts(&|p| p.aead = 4));
+    for aead in [0, 5] {
+        let mut payload = vector("WELCOME");
+        payload[1] = aead;
+        assert_eq!(Reply::decode(&payload), Err(WireError::Params), "AEAD {aead}");
+    }
+    let mut payload = vector("WELCOME");
+    payload[2] = 0b10;
+    assert_eq!(Reply::decode(&payload), Err(WireError::Params), "without the version of the packet");
+}
+
+#[test]
+fn missing_parameters_have_defaults() {
+    let hello = |list: &[u8]| {
+        let len = u16::try_from(list.len()).unwrap().to_le_bytes();
+        Hello::decode(&[&len[..], &[0; 24], list].concat()).map(|hello| hello.params)
     };
-    assert!(sack.iter().eq(blocks[..32].iter().copied()), "the 33rd is left off");
+    assert_eq!(hello(&[]), Ok(Params::default()));
+    // Versions, attempt and an unknown one are skipped.
+    assert_eq!(hello(&[6, 0, 1, 0, 0, 9, 0, 1, 0, 0, 99, 0, 0, 0]), Ok(Params::default()));
+    let one_way = Params { is_one_way: true, ..Params::default() };
+    assert_eq!(hello(&[13, 0, 1, 0, 1]), Ok(one_way));
+    assert_eq!(hello(&[13, 0, 1, 0, 2]), Err(WireError::Params));
+}
+
+#[test]
+fn prologue_has_what_negotiates() {
+    let syn: [u8; SHORT_SYN] = std::array::from_fn(|i| u8::try_from(i).unwrap());
+    let fields = [&b"rdt2"[..], &syn[..2], &syn[8..16], &syn[18..32]].concat();
+    assert_eq!(prologue(&syn)[..], fields);
+    let [once, again] = [1, 2].map(|attempt| {
+        let packet = encode_clear(&Clear::Syn(Syn { attempt, ..self::syn() }));
+        prologue(packet.first_chunk().unwrap())
+    });
+    assert_eq!(once, again, "a repeated SYN belongs to the same handshake");
 }
 
 #[test]
 fn no_ack_is_longer_than_said() {
     let most = Ack {
+        largest_received: 0x0102_0304,
         echo_delay_us: u32::MAX,
         ack: u64::MAX - 100,
         window: 100,
@@ -476,79 +451,103 @@ fn no_ack_is_longer_than_said() {
         ce: u32::MAX,
         ect: 0x0102_0308,
         overflow: Some(u32::MAX),
-        ..ack()
     };
-    let mut out = vec![0; ack_len(0)];
+    let mut out = vec![0; ack_body_len(0)];
     // A window of 64 bits and a cumulative ACK of 64 bits together exceed the range of offsets.
-    assert_eq!(encode_ack(CID, &most, &[], &mut out), ack_len(0) - 9);
-    assert_eq!((ack_len(33), most_blocks(ack_len(7)), most_blocks(ack_len(7) - 1)), (ack_len(32), 7, 6));
+    assert_eq!(encode_ack_body(&most, &[], &mut out), ack_body_len(0) - 9);
+    assert_eq!(ack_len(5), DATA_HEADER - 8 + 5 + TAG);
 }
 
 #[test]
-fn close_carries_200_bytes_and_every_code() {
+fn close_cuts_text_between_characters() {
     let long = "é".repeat(150);
-    let close = Close { reason: CloseReason::Storage, answers: None, text: &long };
-    let bytes = encode(&Packet::Up(FromSender::Close(close)));
-    assert_eq!(bytes.len(), 216);
-    let cut = Close { text: &long[..200], ..close };
-    assert_eq!(decode(&bytes, 0), Ok(Packet::Up(FromSender::Close(cut))));
-    assert_eq!(Close::new(CloseReason::Storage, &long), cut);
-    assert_eq!(Close::new(CloseReason::Storage, &format!("a{long}")).text.len(), 199, "no half character");
-    assert_eq!(refused("CLOSE", |p| p.resize(217, b'x')), WireError::Length);
-    assert_eq!(refused("CLOSE", |p| p.push(0xC3)), WireError::Text);
-    for code in 0..=u16::MAX {
-        assert_eq!(CloseReason::from_code(code).code(), code);
+    let header = peek(&vector("CLOSE")).unwrap();
+    let close = Close { reason: CloseReason::Storage, code: 0, text: &long };
+    let packet = encode_sealed(&header, &Body::Close(close));
+    assert_eq!(packet.len(), close_len(&long));
+    assert_eq!(open(&packet, 0).unwrap().1, Body::Close(Close { text: &long[..200], ..close }));
+    assert_eq!(close_len(&format!("a{long}")), SEALED_MIN + 199);
+    assert_eq!(refused("CLOSE", |p| p.resize(SEALED_MIN + 201, b'x')), WireError::Length);
+}
+
+#[test]
+fn ack_frequency_saturates_in_header() {
+    let mut out = [0; SEALED_MIN + 2];
+    for (asked, said) in [(MAX_ACK_EVERY, MAX_ACK_EVERY), (u16::MAX, MAX_ACK_EVERY)] {
+        let data = DataHeader { seq: 0, packet_number: 0, ack_now: false, ack_every: asked };
+        encode_data_header(CID, 2, &data, false, &mut out);
+        let Ok((header, Body::Data { piece, ack: None })) = open(&out, 0) else { panic!() };
+        assert_eq!((header.phase(), piece.ack_now, piece.ack_every), (2, false, said));
     }
 }
 
 #[test]
-fn reset_names_packet_and_is_shorter() {
-    let near = (7 << 32) - 2;
-    for packet_number in near - 1000..near + 1000 {
-        let bytes = encode(&Packet::Down(FromReceiver::Close(Close::to_unknown(packet_number))));
-        assert_eq!(decode(&bytes, near), Ok(Packet::Up(FromSender::Close(Close::to_unknown(packet_number)))));
-        assert!(bytes.len() < DATA_HEADER.min(FIN_LEN));
+fn versions_and_kinds_are_told_apart() {
+    assert!(!recognize(&[]) && !recognize(&[0xD2]) && !recognize(&[0xC2, 1]) && !recognize(&[0xD2, 0xAA]));
+    assert!(!recognize(&[0x20, 0xAA]) && recognize(&[0xD1, 1]) && recognize(&[0xDF, 0]));
+    for kind in 0..=u8::MAX {
+        let is_known = matches!(kind, 1..=4 | 6..=9 | 11..=14);
+        let packet = changed("DATA", |p| p[1] = kind);
+        assert_eq!(connection_id(&packet).is_some(), is_known, "type {kind}");
+        assert_eq!(peek(&packet).is_some(), matches!(kind, 4 | 6..=9 | 12), "type {kind}");
+        let versions = changed("DATA", |p| p[..2].copy_from_slice(&[0xD0, kind]));
+        assert_eq!(connection_id(&versions).is_some(), kind == 10, "type {kind}");
+        assert_eq!(peek(&versions), None, "type {kind}");
     }
-    assert_eq!(refused("CLOSE+", |p| p.truncate(19)), WireError::Truncated, "no number");
-    let words = Close { text: "who are you?", ..Close::to_unknown(3) };
-    assert_eq!(
-        decode(&encode(&Packet::Up(FromSender::Close(words))), 0),
-        Ok(Packet::Up(FromSender::Close(words)))
-    );
-    let before = Packet::Up(FromSender::Close(Close::to_unknown(u64::MAX)));
-    assert_eq!(decode(&encode(&before), 3), Err(WireError::Sequence));
+    assert_eq!(refused("SYN", |p| p[0] = 0xD1), WireError::Version);
+    assert_eq!(refused("SYN", |p| p[0] = 0xD3), WireError::Version);
 }
 
 #[test]
-fn longest_name_fits_smallest_path() {
-    let name = "n".repeat(StreamName::MAX_LEN);
-    let bytes = encode(&syn(Some(cookie()), full_params(), Some(&name)));
-    assert!(bytes.len() <= SMALLEST_PATH, "{}", bytes.len());
-    assert_eq!(decode(&bytes, 0), Ok(syn(Some(cookie()), full_params(), Some(&name))));
-}
-
-#[test]
-fn empty_long_or_damaged_names_are_refused() {
-    let list = |name: &[u8]| {
-        let len = u16::try_from(name.len()).unwrap();
-        [&params::NAME.to_le_bytes()[..], &len.to_le_bytes(), name].concat()
-    };
-    let (longest, longer) = ([b'n'; 240], [b'n'; 241]);
-    let hostile = list(b"../etc/\x00passwd");
-    assert_eq!(Params::decode_syn(&hostile).map(|(_, name)| name), Ok(Some("../etc/\0passwd")));
-    assert!(Params::decode_syn(&list(&longest)).is_ok());
-    for name in [&[][..], &longer, b"\xFF", b"ab\xC3"] {
-        assert_eq!(Params::decode_syn(&list(name)), Err(WireError::Params), "{name:?}");
+fn versions_answers_only_full_foreign_syn() {
+    for name in ["SYN", "SYN+"] {
+        for version in 0..16 {
+            let foreign = changed(name, |p| p[0] = 0xD0 | version);
+            let expected = (version != 0 && version != VERSION).then_some(CID);
+            assert_eq!(other_version(&foreign), expected, "version {version}");
+            let mut damaged = foreign.clone();
+            damaged[20] ^= 1;
+            assert_eq!(other_version(&damaged), None, "version {version}, its check wrong");
+        }
     }
-    assert_eq!(Params::decode(&list(&longer)), Ok(Params::default()), "no meaning in a SYN-ACK");
+    let short = changed("SYN", |p| {
+        p[0] = 0xD3;
+        p.truncate(SHORT_SYN - 1);
+    });
+    assert_eq!(other_version(&short), None);
+    assert_eq!(other_version(&changed("SYN", |p| p[..2].copy_from_slice(&[0xD3, 4]))), None);
+    assert_eq!((other_version(&[]), other_version(&[0xD3])), (None, None));
+    for bits in [0, 1, 3] {
+        assert_eq!(refused("VERSIONS", |p| p[2] = bits), WireError::Params);
+    }
 }
 
+/// Changes valid packets at random and corrects their check, so that every later rule is reached.
 #[test]
-fn syn_answers_fit_the_shortest_syn() {
-    let syn_ack = SynAck { window: u64::MAX, params: full_params() };
-    assert!(syn_ack_len(&syn_ack) <= SYN_MIN);
-    assert_eq!(syn_len(&Syn { cookie: None, params: Params::default(), name: None }), SYN_MIN);
-    assert_eq!(syn_len(&Syn { cookie: Some(cookie()), params: full_params(), name: None }), SYN_MIN);
-    let telling = Params { link: None, overflow: true, ..full_params() };
-    assert_eq!(syn_len(&Syn { cookie: Some(cookie()), params: telling, name: None }), SYN_MIN);
+fn accepted_random_bytes_encode_to_equal_packets() {
+    let seed = 0x5EED_0004;
+    let mut rng = SmallRng::seed_from_u64(seed);
+    let (mut accepted, rounds) = ([0; 2], 100_000);
+    for round in 0..rounds {
+        let is_clear = round % 2 == 0;
+        let names = if is_clear { &CLEAR[..] } else { &SEALED };
+        let name = names[rng.random_range(0..names.len())];
+        let mut packet = vector(name);
+        tests::damage(&mut packet, &mut rng);
+        correct(&mut packet);
+        let what = format!("seed {seed:#x}, round {round}, {name}: {packet:02x?}");
+        if let Ok(decoded) = Clear::decode(&packet) {
+            assert_eq!(Clear::decode(&encode_clear(&decoded)), Ok(decoded), "{what}");
+            accepted[0] += 1;
+        }
+        if let Ok((header, body)) = open(&packet, 1 << 20) {
+            let again = encode_sealed(&header, &body);
+            assert_eq!(open(&again, 1 << 20), Ok((header, body)), "{what}");
+            if let Body::Data { piece, .. } = body {
+                assert!(piece.seq.checked_add(piece.payload.len() as u64).is_some(), "{what}");
+            }
+            accepted[1] += 1;
+        }
+    }
+    assert!(accepted.iter().all(|count| *count > rounds / 20), "{accepted:?} of {rounds} were accepted");
 }

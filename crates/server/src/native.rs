@@ -1,5 +1,5 @@
-//! Encrypted connections of a server (version 2 of the native format): one transfer each, whose
-//! stream goes from the initiator to the server.
+//! Native connections of a server: one transfer each, whose stream goes from the initiator to the
+//! server.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -17,7 +17,7 @@ use crate::ServerConfig;
 const BATCH_SEGMENTS: usize = 64;
 
 #[derive(Debug)]
-pub(crate) struct Encrypted<P> {
+pub(crate) struct Native<P> {
     pub(crate) set: ConnectionSet<P>,
     /// Connections whose transfers are unfinished.
     pub(crate) open: BTreeSet<ConnectionId>,
@@ -33,7 +33,7 @@ pub(crate) struct Encrypted<P> {
     removed: ReceiverStats,
 }
 
-impl<P: Copy + Ord + Debug + Hash> Encrypted<P> {
+impl<P: Copy + Ord + Debug + Hash> Native<P> {
     /// Creates a set that accepts connections. `base` has what the limits of the server leave open.
     pub(crate) fn new(
         config: &ServerConfig,
@@ -44,7 +44,7 @@ impl<P: Copy + Ord + Debug + Hash> Encrypted<P> {
         let limits = config.listener;
         responder.config = ConnectionConfig {
             receiver: ReceiverConfig { checksum: false, ..limits.receiver },
-            idle_timeout: limits.native_idle,
+            idle_timeout: config.native_idle,
             confirm: Confirm::ByApplication,
             one_way: true,
             ..responder.config

@@ -1,11 +1,9 @@
 //! Packets of the control space: ACK, FIN-ACK, CLOSE and PATH.
 
-use super::super::native::ack as native_ack;
-use super::super::native::close::clip;
-use super::super::native::header::{put, u16_at, u32_at};
-use super::super::native::{self, CloseReason, SackBlock};
 use super::super::{Ack, PacketKind, WireError};
-use super::header::{self, HEADER, SEALED_MIN, TAG};
+use super::CloseReason;
+use super::ack::take_ack;
+use super::header::{self, HEADER, SEALED_MIN, TAG, put, u16_at, u32_at};
 
 /// Length of a FIN-ACK, bytes.
 pub(crate) const FIN_ACK_LEN: usize = HEADER + 9 + TAG;
@@ -14,15 +12,12 @@ pub(crate) const PATH_LEN: usize = HEADER + 9 + TAG;
 /// Longest text of a CLOSE, bytes.
 pub(crate) const CLOSE_TEXT: usize = 200;
 
-/// Length of the type-specific field of version 1 before the fields of an ACK, bytes.
-const ACK_INFO: usize = 2;
 /// Length of a CLOSE's reason and code, bytes.
 const CLOSE_HEAD: usize = 6;
 /// Status of a FIN-ACK; other values are reserved.
 const CONFIRMED: u8 = 0;
-/// Reasons of version 1 that have no meaning in version 2: streams have no checksum, and a reset is
-/// a packet of its own.
-const VOID_REASONS: [CloseReason; 2] = [CloseReason::Checksum, CloseReason::NoConnection];
+/// Codes that no CLOSE has. 8 is what a RESET says.
+const RESERVED_REASONS: [u16; 2] = [6, 8];
 
 const _: () = assert!(HEADER + CLOSE_HEAD + TAG == SEALED_MIN);
 
@@ -46,7 +41,7 @@ impl ControlHeader {
 /// CLOSE: ends the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Close<'a> {
-    /// Reason of the protocol. Not [`CloseReason::Checksum`] or [`CloseReason::NoConnection`].
+    /// Reason of the protocol. Not [`CloseReason::NoConnection`].
     pub(crate) reason: CloseReason,
     /// Code of the application, if it aborted.
     pub(crate) code: u32,
@@ -64,26 +59,12 @@ pub(crate) struct Probe {
     pub(crate) random: u64,
 }
 
-/// Returns the length of the longest ACK body with this number of SACK blocks, bytes.
-pub(crate) const fn ack_body_len(blocks: usize) -> usize {
-    ACK_INFO + native::ack_len(blocks) - HEADER
-}
-
 /// Returns the length of an ACK packet whose body has `body` bytes.
 pub(crate) const fn ack_len(body: usize) -> usize {
     HEADER + body + TAG
 }
 
-/// Writes an ACK as it stands in an ACK, DATA or FIN packet, and returns its length; `out` has
-/// [`ack_body_len`] bytes. The blocks must ascend without touching; those after the 32nd are
-/// omitted.
-pub(crate) fn encode_ack_body(ack: &native::Ack, blocks: &[SackBlock], out: &mut [u8]) -> usize {
-    let (info, len) = native_ack::encode_body(ack, blocks, &mut out[ACK_INFO..]);
-    put(out, 0, info.to_le_bytes());
-    ACK_INFO + len
-}
-
-/// Writes an ACK packet with this body ([`encode_ack_body`]) up to its tag. `out` has the length of
+/// Writes an ACK packet with this body ([`encode_ack_body`](super::encode_ack_body)) up to its tag. `out` has the length of
 /// header, body and tag.
 pub(crate) fn encode_ack(header: &ControlHeader, body: &[u8], out: &mut [u8]) {
     header.encode(PacketKind::Ack, out);
@@ -104,7 +85,7 @@ pub(crate) fn close_len(text: &str) -> usize {
 
 /// Writes a CLOSE up to its tag; `out` has [`close_len`] bytes. Truncates a text that is too long.
 pub(crate) fn encode_close(header: &ControlHeader, close: &Close<'_>, out: &mut [u8]) {
-    debug_assert!(!VOID_REASONS.contains(&close.reason));
+    debug_assert!(!RESERVED_REASONS.contains(&close.reason.code()));
     let text = clip(close.text, CLOSE_TEXT).as_bytes();
     header.encode(PacketKind::Close, out);
     put(out, HEADER, close.reason.code().to_le_bytes());
@@ -117,13 +98,6 @@ pub(crate) fn encode_path(header: &ControlHeader, probe: &Probe, out: &mut [u8])
     header.encode(PacketKind::Path, out);
     put(out, HEADER, [u8::from(probe.is_response)]);
     put(out, HEADER + 1, probe.random.to_le_bytes());
-}
-
-/// Decodes an ACK at the start of `rest` and removes it.
-pub(super) fn take_ack<'a>(rest: &mut &'a [u8], near: u64) -> Result<Ack<'a>, WireError> {
-    let (info, fields) = rest.split_first_chunk::<ACK_INFO>().ok_or(WireError::Truncated)?;
-    *rest = fields;
-    native_ack::decode_body(u16_at(info, 0), rest, near)
 }
 
 pub(super) fn decode_ack(mut body: &[u8], near: u64) -> Result<Ack<'_>, WireError> {
@@ -142,15 +116,15 @@ pub(super) fn decode_fin_ack(body: &[u8]) -> Result<u64, WireError> {
 
 pub(super) fn decode_close(body: &[u8]) -> Result<Close<'_>, WireError> {
     let (head, text) = body.split_first_chunk::<CLOSE_HEAD>().ok_or(WireError::Truncated)?;
-    let reason = CloseReason::from_code(u16_at(head, 0));
-    if VOID_REASONS.contains(&reason) {
+    let code = u16_at(head, 0);
+    if RESERVED_REASONS.contains(&code) {
         return Err(WireError::Reserved);
     }
     if text.len() > CLOSE_TEXT {
         return Err(WireError::Length);
     }
     let text = std::str::from_utf8(text).map_err(|_| WireError::Text)?;
-    Ok(Close { reason, code: u32_at(head, 2), text })
+    Ok(Close { reason: CloseReason::from_code(code), code: u32_at(head, 2), text })
 }
 
 pub(super) fn decode_path(body: &[u8]) -> Result<Probe, WireError> {
@@ -162,4 +136,10 @@ pub(super) fn decode_path(body: &[u8]) -> Result<Probe, WireError> {
         _ => return Err(WireError::Reserved),
     };
     Ok(Probe { is_response, random: u64::from_le_bytes(random) })
+}
+
+/// Truncates `text` to at most `max` bytes, between characters.
+fn clip(text: &str, max: usize) -> &str {
+    let end = (0..=max.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
+    &text[..end.unwrap_or(0)]
 }

@@ -88,7 +88,7 @@ impl<'a> DataRun<'a> {
             let (payload, start) = (payload_of(packet), seq);
             seq += payload.len() as u64;
             let (ack_now, ack_every) = peek(packet).as_ref().map_or((false, 0), ack_request);
-            Piece { seq: start, payload, packet_number: Some(number), crc: None, ack_now, ack_every }
+            Piece { seq: start, payload, packet_number: Some(number), ack_now, ack_every }
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Sender of an encrypted transfer: a set with the one connection that carries it.
+//! Sender of a native transfer: a set with the one connection that carries it.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use crate::source::{Sink, Source, fill};
 /// Least silence of the receiver after which the connection ends: three keep-alives.
 const MIN_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-pub(crate) struct Encrypted {
+pub(crate) struct NativeSender {
     set: ConnectionSet<()>,
     id: ConnectionId,
     initiator: InitiatorConfig,
@@ -25,21 +25,30 @@ pub(crate) struct Encrypted {
     syns: u64,
 }
 
-impl Encrypted {
+impl NativeSender {
     /// Begins to open a connection to the peer of the socket, which gets `give_up` for an answer.
     /// Its stream takes frames from `memory`.
     pub(crate) fn open(
         now: Instant,
-        sender: SenderConfig,
+        config: ConnectionConfig,
         initiator: InitiatorConfig,
         give_up: Duration,
         (entropy, memory): (Entropy, FramePool),
     ) -> Result<Self, ConfigError> {
-        let idle_timeout = idle_timeout(&sender);
-        let config = ConnectionConfig { sender, one_way: true, idle_timeout, ..ConnectionConfig::default() };
         let mut set = ConnectionSet::with_memory(ConnectionSetConfig::default(), entropy, memory);
         let id = set.connect(now, (), initiator.clone(), limited(&config, give_up))?;
         Ok(Self { set, id, initiator, config, syns: 0 })
+    }
+}
+
+/// Returns the configuration of a connection for one transfer.
+pub(crate) fn config_of(sender: SenderConfig, unencrypted: bool) -> ConnectionConfig {
+    ConnectionConfig {
+        idle_timeout: idle_timeout(&sender),
+        sender,
+        one_way: true,
+        dangerously_unencrypted: unencrypted,
+        ..ConnectionConfig::default()
     }
 }
 
@@ -54,7 +63,7 @@ pub(crate) fn idle_timeout(sender: &SenderConfig) -> Duration {
     sender.give_up.max(MIN_IDLE_TIMEOUT)
 }
 
-impl Sending for Encrypted {
+impl Sending for NativeSender {
     fn observe(&mut self, observer: Box<dyn Observer>) {
         let now = rdt_udp::clock::now();
         self.set.with(now, self.id, |connection| connection.observe(observer));
@@ -102,11 +111,11 @@ impl Sending for Encrypted {
 
     fn protection(&self) -> Option<Protection> {
         let connection = self.set.get(self.id)?;
-        Some(Protection { aead: connection.stats().aead?, receiver: connection.peer()? })
+        Protection::of(connection.stats().aead, connection.peer())
     }
 }
 
-impl Endpoint for Encrypted {
+impl Endpoint for NativeSender {
     type Peer = ();
     type Event = ConnectionEvent;
 

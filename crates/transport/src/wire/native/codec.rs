@@ -10,7 +10,7 @@ use super::stream::{DATA_HEADER, encode_data_header, encode_fin_header};
 
 /// Key and fields that all packets of one stream share in a key phase.
 #[derive(Debug)]
-pub(crate) struct SealedCodec {
+pub(crate) struct NativeCodec {
     /// Connection ID of the receiver.
     pub(crate) connection_id: u64,
     /// Key phase of `key`.
@@ -35,7 +35,7 @@ pub(crate) fn payload_of(packet: &mut [u8]) -> &mut [u8] {
     &mut packet[DATA_HEADER..end]
 }
 
-impl SealedCodec {
+impl NativeCodec {
     /// Returns the codec of key phase 0.
     pub(crate) fn new(connection_id: u64, key: Arc<PacketKey>) -> Self {
         Self { connection_id, phase: 0, key, previous: None }
@@ -66,7 +66,7 @@ impl SealedCodec {
         self.key.seal(Space::Data, data.packet_number, packet);
     }
 
-    /// Same as [`SealedCodec::seal_data`] with the body of an ACK before the payload, which is in
+    /// Same as [`NativeCodec::seal_data`] with the body of an ACK before the payload, which is in
     /// its place already.
     pub(crate) fn seal_data_with_ack(&self, data: &DataHeader, ack: &[u8], packet: &mut [u8]) {
         encode_data_header(self.connection_id, self.phase, data, true, packet);

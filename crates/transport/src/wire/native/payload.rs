@@ -3,12 +3,9 @@
 use rdt_crypto::{Aead, RESUMPTION_COOKIE_BYTES, ResetToken, ResumptionCookie};
 
 use super::super::WireError;
-use super::super::native::Versions;
-use super::super::native::header::{put, u16_at, u64_at};
-use super::super::native::params::{ENTRY, List, NAME};
-use super::VERSION;
-use super::params::{LIST_MAX, LIST_MAX_WITHOUT_LINK, Params};
-use crate::StreamName;
+use super::StreamName;
+use super::header::{put, u16_at, u64_at};
+use super::params::{ENTRY, LIST_MAX, LIST_MAX_WITHOUT_LINK, List, NAME, Params, Versions};
 
 /// Length of a [`Hello`] without its parameters, bytes.
 const HELLO: usize = 26;
@@ -51,7 +48,7 @@ pub(crate) enum Reply {
 pub(crate) struct Welcome {
     /// Number of the AEAD of both directions, 1 to 4.
     pub(crate) aead: u8,
-    /// Versions that the responder speaks; always includes version 2.
+    /// Versions that the responder speaks; always includes the version of the packet.
     pub(crate) versions: Versions,
     /// Connection ID of the responder.
     pub(crate) connection_id: u64,
@@ -72,7 +69,7 @@ impl Hello {
         let mut len = self.params.encode(&mut out[HELLO..]);
         if let Some(name) = &self.name {
             let mut list = List::new(&mut out[HELLO + len..]);
-            list.slice(NAME, name.as_str().as_bytes());
+            list.entry(NAME, name.as_str().as_bytes());
             len += list.len();
         }
         put_len(&mut out, 0, len);
@@ -150,7 +147,7 @@ impl Welcome {
             _ => return Err(WireError::Length),
         };
         let aead = head[1];
-        let versions = Versions::from_bits(u16_at(head, 2)).filter(|versions| versions.contains(VERSION));
+        let versions = Versions::from_bits(u16_at(head, 2)).filter(|versions| versions.contains_ours());
         if Aead::from_number(aead).is_none() {
             return Err(WireError::Params);
         }
