@@ -16,7 +16,7 @@ const RTT: Duration = Duration::from_millis(40);
 /// Duration of each measurement, including the start of the transfer.
 const SPAN: Duration = Duration::from_secs(60);
 /// Payload share of a full packet with IP and UDP headers.
-const PAYLOAD: f64 = 1444.0 / (1472.0 + IP_UDP as f64);
+const PAYLOAD: f64 = 1432.0 / (1472.0 + IP_UDP as f64);
 
 /// Returns a path of 50 Mbit/s with queues of one bandwidth-delay product.
 fn fifty(rtt: Duration) -> PathConfig {

@@ -10,8 +10,8 @@ use crate::run::{Run, path};
 use crate::verdict;
 
 const MBIT: u64 = 1_000_000;
-/// Payload share of the link's rate: 1444 bytes in 1500.
-const STREAM_SHARE: f64 = 0.9627;
+/// Payload share of the link's rate: 1432 bytes in 1500.
+const STREAM_SHARE: f64 = 0.9547;
 /// Limit on the number of RTTs from the SYN to the first RTT in which 90 % of the link's payload
 /// rate is delivered.
 const ROUNDS: u32 = 15;
@@ -67,7 +67,8 @@ fn steady() {
         let after = running.stats(0);
         let rate = mbps(after.bytes_acked - before, span);
         let rounds = full_after.map_or_else(|| "never".to_owned(), |round| round.to_string());
-        let held = running.simulation.server(running.server).server.listener().stats().max_memory / 1_000_000;
+        let held =
+            running.simulation.server(running.server).server.stats().connections.max_memory / 1_000_000;
         println!(
             "| {megabits} Mbit/s, {rtt:?} | {:.2} % | {rounds} | {rate:.0} | {asked:.0} | {} | {held} | {} |",
             loss * 100.0,
