@@ -111,14 +111,7 @@ impl Path {
 
     /// Sends everything that the sender may send now.
     fn transmit(&mut self) {
-        loop {
-            let before = self.flying.len();
-            self.sender.write(self.now, usize::MAX);
-            self.sender.transmit_each(self.now, |datagram| self.flying.push_back(datagram.to_vec()));
-            if self.flying.len() == before {
-                return;
-            }
-        }
+        self.sender.send(self.now, usize::MAX, |datagram| self.flying.push_back(datagram.to_vec()));
     }
 }
 

@@ -61,17 +61,26 @@ impl End {
         self.set.with(now, self.id.expect("it is connected"), act).expect("it was not released")
     }
 
-    /// Writes up to `bytes` bytes: whatever the buffer contains.
-    pub(crate) fn write(&mut self, now: Instant, bytes: usize) {
-        self.with(now, |connection| {
-            let mut left = bytes;
-            while left > 0
-                && let Ok(room @ 1..) = connection.spare().map(|spare| spare.len())
-            {
-                connection.advance(room.min(left));
-                left -= room.min(left);
+    /// Writes up to `bytes` bytes, whatever the buffer contains, and passes each datagram that may
+    /// leave now to `pass`.
+    pub(crate) fn send(&mut self, now: Instant, bytes: usize, mut pass: impl FnMut(&[u8])) {
+        let mut left = bytes;
+        loop {
+            let written = self.with(now, |connection| {
+                let n = connection.spare().map_or(0, |spare| spare.len()).min(left);
+                connection.advance(n);
+                n
+            });
+            left -= written;
+            let mut has_sent = false;
+            self.transmit_each(now, |datagram| {
+                has_sent = true;
+                pass(datagram);
+            });
+            if written == 0 && !has_sent {
+                return;
             }
-        });
+        }
     }
 }
 

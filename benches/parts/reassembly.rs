@@ -117,8 +117,8 @@ impl Stream {
     /// Sends a batch, and returns the time that the receiver needs for it.
     fn step(&mut self, late: Option<usize>) -> Duration {
         self.now += Duration::from_millis(1);
-        self.sender.write(self.now, BATCH * PAYLOAD);
-        let datagrams = self.sender.transmit(self.now);
+        let mut datagrams = Vec::new();
+        self.sender.send(self.now, BATCH * PAYLOAD, |datagram| datagrams.push(datagram.to_vec()));
         assert_eq!(datagrams.len(), BATCH, "the window has room for all");
         let is_late = |place: usize| late.is_some_and(|late| place.is_multiple_of(late));
         let (behind, mut arriving): (Vec<_>, Vec<_>) =

@@ -214,6 +214,7 @@ fn transfer(config: SenderConfig, gso: bool, losses: &[Loss]) -> (Offload, Offlo
             let mut sender = Sender::with_memory(config, memory).expect("a valid configuration");
             sender.open().expect("it is new");
             run(&mut sender, &mut io, &mut sending, &mut waiter).expect("it sends");
+            (before, io.io().offload(), io.io().stats())
         } else {
             let (limits, entropy) = (ConnectionSetConfig::default(), Entropy::from_seed([1; 32]));
             let mut set = ConnectionSet::with_memory(limits, entropy, memory);
@@ -221,8 +222,8 @@ fn transfer(config: SenderConfig, gso: bool, losses: &[Loss]) -> (Offload, Offlo
             let config = ConnectionConfig { sender: config, one_way: true, ..ConnectionConfig::default() };
             set.connect(rdt_udp::clock::now(), (), keys, config).expect("a valid configuration");
             run(&mut set, &mut io, &mut sending, &mut waiter).expect("it sends");
+            (before, io.io().offload(), io.io().stats())
         }
-        (before, io.io().offload(), io.io().stats())
     });
     let ways = sending.join().expect("the sender ends");
     assert_eq!(arrived.recv(), Ok(BYTES));
