@@ -21,8 +21,8 @@
 //! | `congestion/` | Reno, CUBIC, BBR; pacer, PRR, delivery rate |
 //! | `receiver/` | one stream: ACKs, receive window, close |
 //! | `receive_buffer/` | reassembly of stream bytes |
-//! | `connection/` | encrypted connection (native): handshake, keys, two streams |
-//! | `peers/` | native connections and classic peers behind one socket: admission, limits, order of transmission |
+//! | `connection/` | connection (native): handshake, keys, two streams |
+//! | `peers/` | connections and classic peers behind one socket: admission, limits, order of transmission |
 //! | `cookie.rs` | stateless cookies, which prove that a peer receives at its address |
 //! | `observer.rs`, `qlog/` | events of a sender; their trace for tools such as qvis |
 #![forbid(unsafe_code)]
