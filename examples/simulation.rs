@@ -16,9 +16,7 @@ const SECONDS: u64 = 30;
 
 fn main() {
     let mut simulation = Simulation::new();
-    let mut server = ServerConfig::new(ReceiverConfig::reference(), LinkMode::None);
-    // Without a secret there are no cookies, and native senders receive no answer.
-    server.listener.secret = Some([1; 32]);
+    let server = ServerConfig::new(ReceiverConfig::reference(), LinkMode::None);
     let server = simulation.add_server(server);
 
     let path = PathConfig::symmetric(Duration::from_millis(40), Bitrate::from_bps(50_000_000))
@@ -31,13 +29,13 @@ fn main() {
         // Both senders share the path and its queue.
         simulation.route(id, server, wire);
         let recorder = Recorder::new(simulation.epoch(), Duration::from_secs(5));
-        simulation.sender_mut(id).sender.observe(Box::new(recorder.clone()));
+        simulation.sender_mut(id).observe(Box::new(recorder.clone()));
         flows.push((id, recorder));
     }
     simulation.run_until(Duration::from_secs(SECONDS));
 
     for (number, (id, recorder)) in flows.iter().enumerate() {
-        let stats = simulation.sender(*id).sender.stats();
+        let stats = simulation.sender(*id).stats();
         let rate = stats.bytes_acked * 8 / 1000 / SECONDS;
         println!("flow {number}: {rate} kbit/s, {} packets lost, {} timeouts", stats.lost, stats.timeouts);
         let series = recorder.series();

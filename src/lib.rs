@@ -1,5 +1,22 @@
 //! rdt: a reliable transport protocol over UDP, and a network emulator to test it with.
 //!
+//! A file in one call, encrypted; [`FileReceiver`] is what `rdt-recv --ticket --output` is, and
+//! [`send_file`] what `rdt-send` is:
+//!
+//! ```
+//! # let (source, kept) = (tempfile::tempdir()?, tempfile::tempdir()?);
+//! # let path = source.path().join("backup.tar");
+//! # std::fs::write(&path, [1; 100_000])?;
+//! # let directory = kept.path();
+//! let receiver = rdt::FileReceiver::bind("127.0.0.1:0".parse()?)?;
+//! let ticket = receiver.ticket()?; // as text, for whoever may send
+//! let sender = std::thread::spawn(move || rdt::send_file(&ticket, path));
+//! let received = receiver.receive_into(directory)?;
+//! assert_eq!(received.path, directory.join("backup.tar"));
+//! assert_eq!(sender.join().unwrap()?.bytes, 100_000); // the receiver has stored it
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! This crate re-exports the libraries of the workspace:
 //!
 //! | module | what it is |
@@ -13,6 +30,7 @@
 //! | [`udp`] | batched UDP sockets, for any protocol |
 //! | [`datagram`] | batches of datagrams between state machines and sockets |
 //! | [`sim`] | transfers in virtual time |
+//! | [`trust`] | tickets, and files of keys |
 //! | [`crypto`] | keys, handshakes and packet protection of encrypted connections |
 //!
 //! A transfer over a lossy link in virtual time:
@@ -23,15 +41,25 @@
 //!
 //! let scenario = Scenario { window: 64, loss_forward: 0.01, buffer: 114, ..Scenario::default() };
 //! let report = scenario.run(Duration::from_secs(60));
-//! assert_eq!(report.outcome, Outcome::Finished { crc: 0xFC19_A074 });
+//! assert_eq!(report.outcome, Outcome::Finished { crc: Some(0xFC19_A074) });
 //! let forward = report.server.forward;
 //! assert_eq!(forward.dropped_loss, forward.sent - forward.delivered);
 //! ```
 
-#[cfg(feature = "tokio")]
-pub use rdt_endpoint::tokio;
+mod files;
+
+pub use files::{FileReceiver, FileTransferError, Received, Sent, TransferHandle, send_file, send_file_with};
 pub use rdt_endpoint::{Connect, EndpointConfig, Listen, Network, blocking, generate_key};
+pub use rdt_trust::Ticket;
 pub use {
     rdt_crypto as crypto, rdt_datagram as datagram, rdt_emulator as emulator, rdt_endpoint as endpoint,
-    rdt_server as server, rdt_sim as sim, rdt_transport as transport, rdt_udp as udp,
+    rdt_server as server, rdt_sim as sim, rdt_transport as transport, rdt_trust as trust, rdt_udp as udp,
 };
+
+/// Encrypted connections as byte streams, and files in one call, for tokio.
+#[cfg(feature = "tokio")]
+pub mod tokio {
+    pub use rdt_endpoint::tokio::*;
+
+    pub use crate::files::asynchronous::{FileReceiver, send_file, send_file_with};
+}

@@ -55,7 +55,7 @@ fn losses_are_independent_of_delay_and_rate() {
         loop {
             step += Duration::from_secs_f32(rtt_s / 4.0 + 0.001);
             simulation.run_until(step);
-            let stats = simulation.sender(sender).sender.stats();
+            let stats = simulation.sender(sender).stats();
             if stats.timeouts > 0 {
                 return stats.snd_una;
             }

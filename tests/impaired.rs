@@ -49,7 +49,7 @@ fn transfer(config: impl Into<PathConfig>, seed: u64) -> (Ledger, Ledger, u64) {
     payload::fill(0, &mut bytes);
     let crc = crc32fast::hash(&bytes);
     for id in &senders {
-        assert_eq!(simulation.sender(*id).outcome, Outcome::Finished { crc }, "seed {seed}");
+        assert_eq!(simulation.sender(*id).outcome, Outcome::Finished { crc: Some(crc) }, "seed {seed}");
         let transfer = &simulation.server(server).transfers[id];
         assert!(transfer.intact && transfer.crc == Some(crc), "seed {seed}: {transfer:?}");
     }

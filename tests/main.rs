@@ -7,7 +7,6 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::cast_precision_loss, reason = "rates are compared to a per mille")]
 
-mod connections;
 mod determinism;
 mod faults;
 mod flows;

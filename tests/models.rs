@@ -13,9 +13,9 @@ fn steady_rate(scenario: &Scenario, settle: Duration, end: Duration) -> f64 {
     let scenario = Scenario { bytes: u64::MAX / 2, check_bytes: false, ..scenario.clone() };
     let (mut simulation, sender, _) = scenario.prepare();
     simulation.run_until(settle);
-    let before = simulation.sender(sender).sender.stats();
+    let before = simulation.sender(sender).stats();
     simulation.run_until(end);
-    let after = simulation.sender(sender).sender.stats();
+    let after = simulation.sender(sender).stats();
     assert_eq!(after.timeouts + after.fast_retransmits, 0, "a lossless link needs no retransmission");
     assert_eq!(after.window, scenario.window, "the window has opened");
     // The cumulative ACK advances only when an ACK arrives, so a rate is exact only between two
@@ -75,14 +75,14 @@ fn link_limited(loss_reverse: f32) -> (f64, f64, u64) {
     };
     let (mut simulation, sender, _) = scenario.prepare();
     simulation.run_until(Duration::from_secs(4));
-    let before = simulation.sender(sender).sender.stats();
+    let before = simulation.sender(sender).stats();
     simulation.run_until(Duration::from_secs(28));
-    let after = simulation.sender(sender).sender.stats();
+    let after = simulation.sender(sender).stats();
     assert!(simulation.run_senders(Duration::from_secs(100)));
-    assert_eq!(simulation.sender(sender).outcome, Outcome::Finished { crc: 0xD700_96AB });
+    assert_eq!(simulation.sender(sender).outcome, Outcome::Finished { crc: Some(0xD700_96AB) });
     let time = after.last_ack_at.unwrap() - before.last_ack_at.unwrap();
     let rate = (after.snd_una - before.snd_una) as f64 * PAYLOAD_BITS / time.as_secs_f64();
-    (rate, after.srtt.unwrap().as_secs_f64(), simulation.sender(sender).sender.stats().timeouts)
+    (rate, after.srtt.unwrap().as_secs_f64(), simulation.sender(sender).stats().timeouts)
 }
 
 #[test]

@@ -87,12 +87,12 @@ impl Shared {
         let (mut sent, mut received) = (0, 0);
         for id in &self.senders {
             let node = self.simulation.sender(*id);
-            assert_eq!(node.outcome, Outcome::Finished { crc }, "{id:?}");
+            assert_eq!(node.outcome, Outcome::Finished { crc: Some(crc) }, "{id:?}");
             let transfer = &self.simulation.server(self.server).transfers[id];
             assert!(transfer.intact && transfer.bytes == bytes, "{id:?}: {transfer:?}");
             assert_eq!((transfer.crc, transfer.starts), (Some(crc), 1), "{id:?}");
-            sent += node.sender.stats().datagrams_sent;
-            received += node.sender.stats().datagrams_received;
+            sent += node.stats().datagrams_sent;
+            received += node.stats().datagrams_received;
         }
         let listener = self.simulation.server(self.server).server.stats().listener;
         assert_eq!((self.forward().sent, self.forward().delivered), (sent, listener.received));
@@ -113,7 +113,7 @@ impl Shared {
 
     /// Retransmissions of all senders.
     fn resent(&self) -> u64 {
-        let stats = self.senders.iter().map(|id| self.simulation.sender(*id).sender.stats());
+        let stats = self.senders.iter().map(|id| self.simulation.sender(*id).stats());
         stats.map(|stats| stats.timeouts + stats.fast_retransmits).sum()
     }
 
@@ -121,7 +121,7 @@ impl Shared {
     fn goodputs(&mut self) -> Vec<f64> {
         let acked = |shared: &Self| -> Vec<u64> {
             let senders = shared.senders.iter();
-            senders.map(|id| shared.simulation.sender(*id).sender.stats().bytes_acked).collect()
+            senders.map(|id| shared.simulation.sender(*id).stats().bytes_acked).collect()
         };
         let (settle, span) = (Duration::from_secs(2), Duration::from_secs(20));
         self.simulation.run_until(settle);
@@ -184,7 +184,7 @@ fn last_sender_gets_full_rate() {
     let mut shared = Shared::new(bottleneck(RATE, 60), 1, &[30], u64::MAX / 2);
     let other = shared.simulation.add_sender(sender_config(30), shared.server, bytes).unwrap();
     shared.simulation.route(other, shared.server, shared.wire);
-    let acked = |shared: &Shared| shared.simulation.sender(shared.senders[0]).sender.stats().bytes_acked;
+    let acked = |shared: &Shared| shared.simulation.sender(shared.senders[0]).stats().bytes_acked;
     let rate = |shared: &mut Shared, from: f64, to: f64| {
         shared.simulation.run_until(Duration::from_secs_f64(from));
         let before = acked(shared);
@@ -196,7 +196,7 @@ fn last_sender_gets_full_rate() {
     let together = rate(&mut shared, 0.5, 1.5);
     assert_eq!(shared.simulation.sender(other).outcome, Outcome::Running);
     let alone = rate(&mut shared, 3.0, 13.0);
-    assert_eq!(shared.simulation.sender(other).outcome, Outcome::Finished { crc: crc_of_array(bytes) });
+    assert_eq!(shared.simulation.sender(other).outcome, Outcome::Finished { crc: Some(crc_of_array(bytes)) });
     assert_within(together, link / 2.0, 0.02, "with another");
     assert_within(alone, link, 0.01, "alone");
 }
@@ -287,8 +287,8 @@ fn wire_carries_only_routed_pairs() {
     let wire_time = |rate: f64| 0.02 + 24.0 * 8.0 / rate;
     for (id, at_least) in [(shared.senders[0], wire_time(1e7)), (apart, wire_time(1e6)), (perfect, 0.0)] {
         let node = simulation.sender(id);
-        assert_eq!(node.outcome, Outcome::Finished { crc: 0xFC19_A074 }, "{id:?}");
-        let rtt = node.sender.stats().handshake_rtt.unwrap().as_secs_f64();
+        assert_eq!(node.outcome, Outcome::Finished { crc: Some(0xFC19_A074) }, "{id:?}");
+        let rtt = node.stats().handshake_rtt.unwrap().as_secs_f64();
         assert!((at_least..=at_least + 0.001).contains(&rtt), "{id:?}: {rtt}");
     }
     // SYN, 45 data packets, FIN.

@@ -33,7 +33,6 @@ impl Run {
         let mut path = PathConfig::symmetric(self.rtt, Bitrate::from_bps(self.rate));
         path.forward.queue = QueueLimit::bytes(self.queue * 1500);
         let mut server = ServerConfig::new(ReceiverConfig::reference(), LinkMode::None);
-        server.listener.secret = Some([1; 32]);
         server.listener.socket_buffer = self.announced.map(truesize::socket_buffer);
         let mut simulation = Simulation::new();
         let server = simulation.add_server(server);
@@ -41,7 +40,7 @@ impl Run {
         let sender = simulation.add_sender(self.config, server, BYTES).unwrap();
         simulation.route(sender, server, wire);
         assert!(simulation.run_senders(Duration::from_secs(600)));
-        let stats = simulation.sender(sender).sender.stats();
+        let stats = simulation.sender(sender).stats();
         (stats, simulation.wire(wire).forward.ledger().dropped_queue, simulation.elapsed())
     }
 }

@@ -36,8 +36,7 @@ impl Transfer {
         let mut path = PathConfig::symmetric(Duration::from_secs_f64(RTT), Bitrate::from_bps(self.rate));
         path.forward.queue = QueueLimit::bytes(self.queue);
         path.forward.loss = self.loss.clone();
-        let mut server = ServerConfig::new(ReceiverConfig::reference(), LinkMode::None);
-        server.listener.secret = Some([1; 32]);
+        let server = ServerConfig::new(ReceiverConfig::reference(), LinkMode::None);
         let mut simulation = Simulation::new();
         let server = simulation.add_server(server);
         let wire = simulation.add_wire(Path::new(path, self.seed));
@@ -63,7 +62,7 @@ impl Transfer {
     fn record(&self, interval: Duration, end: Duration) -> Series {
         let (mut simulation, sender) = self.simulation();
         let recorder = Recorder::new(simulation.epoch(), interval);
-        simulation.sender_mut(sender).sender.observe(Box::new(recorder.clone()));
+        simulation.sender_mut(sender).observe(Box::new(recorder.clone()));
         simulation.run_until(end);
         recorder.series()
     }
@@ -78,7 +77,7 @@ impl Transfer {
     fn mean_reduction(&self, end: f64) -> f64 {
         let (mut simulation, sender) = self.simulation();
         let reductions = WindowReductions::default();
-        simulation.sender_mut(sender).sender.observe(Box::new(reductions.clone()));
+        simulation.sender_mut(sender).observe(Box::new(reductions.clone()));
         simulation.run_until(Duration::from_secs_f64(end));
         reductions.mean().unwrap()
     }
@@ -216,9 +215,9 @@ fn bbr_share(loss: f64) -> f64 {
     };
     let (mut simulation, sender) = run.simulation();
     simulation.run_until(Duration::from_secs(10));
-    let before = simulation.sender(sender).sender.stats();
+    let before = simulation.sender(sender).stats();
     simulation.run_until(Duration::from_secs(70));
-    let after = simulation.sender(sender).sender.stats();
+    let after = simulation.sender(sender).stats();
     let time = after.last_ack_at.unwrap() - before.last_ack_at.unwrap();
     let payload = (after.bytes_acked - before.bytes_acked) as f64 * 8.0 / time.as_secs_f64();
     payload / (rate as f64 * run.mss() / 1472.0)

@@ -59,7 +59,7 @@ fn row(case: &Case, congestion: Algorithm) {
     let node = running.simulation.sender(running.senders[0]);
     let finished = matches!(node.outcome, Outcome::Finished { .. });
     let seconds = node.ended_at.map_or(f64::NAN, |at| (at - running.simulation.epoch()).as_secs_f64());
-    let stats = node.sender.stats();
+    let stats = node.stats();
     let wire = running.simulation.wire(running.wire);
     let (there, back) = (wire.forward.ledger(), wire.reverse.ledger());
     #[expect(clippy::cast_precision_loss, reason = "fewer than 2^53")]

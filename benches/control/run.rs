@@ -71,10 +71,10 @@ impl Run {
 
 impl Running {
     pub(crate) fn observe(&mut self, index: usize, observer: Box<dyn Observer>) {
-        self.simulation.sender_mut(self.senders[index]).sender.observe(observer);
+        self.simulation.sender_mut(self.senders[index]).observe(observer);
     }
 
     pub(crate) fn stats(&self, index: usize) -> SenderStats {
-        self.simulation.sender(self.senders[index]).sender.stats()
+        self.simulation.sender(self.senders[index]).stats()
     }
 }

@@ -44,7 +44,7 @@ fn main() {
     simulation.run_senders(Duration::from_secs(1000));
 
     let node = simulation.sender(sender);
-    let stats = node.sender.stats();
+    let stats = node.stats();
     assert_eq!(node.outcome, Outcome::Finished { crc: stats.crc });
     println!(
         "{format}: {} packets of data, {} of them again, and {} answers in {:?} of virtual time, {}",

@@ -20,10 +20,8 @@ const ANY: Duration = Duration::from_secs(5);
 const GIVEN_UP: Duration = Duration::from_secs(210);
 /// Smaller windows have too few ACKs to make up for a lost one, packets.
 const SMALL_WINDOW: u32 = 8;
-/// Bytes of early data that may follow the SYN.
-const EARLY_DATA: u64 = 65_536;
 /// Payload of a 548-byte datagram.
-const SMALLEST_MSS: u64 = 520;
+const SMALLEST_MSS: u64 = 508;
 /// Minimum RTO.
 const MIN_RTO: Duration = Duration::from_millis(200);
 /// Longest interval between two consecutive timeouts.
@@ -43,9 +41,9 @@ pub(super) struct Facts {
     pub(super) at_stake: u64,
     /// Timeouts without a new cumulative ACK since the timeout before.
     pub(super) in_a_row: u32,
-    /// Packets that arrived before their SYN, or whose SYN was lost.
-    pub(super) without_syn: u64,
-    /// SYNs and FINs that the timer repeated.
+    /// Packets that arrived before the connection was open.
+    pub(super) early: u64,
+    /// Packets of the handshake and FINs that were repeated.
     pub(super) controls: u32,
 }
 
@@ -71,8 +69,8 @@ fn in_order(link: &LinkConfig) -> bool {
 
 /// Upper bound on retransmissions; `None` if the rules give no bound.
 ///
-/// Base of the bound: dropped packets, packets behind a lost SYN, and one more now and then for a
-/// share `q` of lost ACKs. Three terms can be added to it:
+/// Base of the bound: dropped packets, packets that overtook the AUTH, and one more now and then for
+/// a share `q` of lost ACKs. Three terms can be added to it:
 /// - One packet for each lost ACK, as in a small window or if the ACKs of a whole flight are lost.
 /// - The packets outstanding at each timeout, and in Tahoe at each recovery. RFC 6582 and 6675
 ///   forget the scoreboard then and send all of them again, base-only recovery sends one.
@@ -92,9 +90,7 @@ pub(super) fn most_sent_again(plan: &Plan, facts: &Facts) -> Option<f64> {
         return None;
     }
     let q = gone(&facts.reverse) / facts.reverse.sent.max(1) as f64;
-    // The receiver refuses early data beyond its window.
-    let refused = EARLY_DATA.saturating_sub(plan.window.max).div_ceil(MSS);
-    let needed = 1.05 * (1.0 + q) * gone(&facts.forward) + (facts.without_syn + refused) as f64;
+    let needed = 1.05 * (1.0 + q) * gone(&facts.forward) + facts.early as f64;
     let (small, first) = match plan.sender.congestion {
         Algorithm::Fixed(packets) => (packets < SMALL_WINDOW, u64::from(packets)),
         // The mean window of Mathis et al. 1997, (3/2p)^(1/2) packets.

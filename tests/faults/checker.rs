@@ -1,31 +1,27 @@
-//! Checks a transfer by its datagrams alone. It decodes packets itself (offsets:
-//! `docs/PROTOCOL.md`) and tracks what was sent, what arrived and what the rules then allow.
+//! Checks both streams of a connection by its datagrams alone, if it has no cipher: tracks what was
+//! sent, what arrived and what the rules then allow.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use rdt::sim::NodeId;
 use rdt::sim::payload;
-use rdt::sim::{Interceptor, NodeId};
 use rdt::transport::congestion::Cause;
 use rdt::transport::drive::Budget;
 use rdt::transport::{Observer, Timer, Trace};
-use rdt_testing::packets;
 
 use crate::faults::plan::MSS;
+use crate::faults::wire::{self, AUTH, Ack, DATA, FIN, FIN_ACK, Packet, SYN};
 
-const SYN: u8 = 1;
-const SYN_ACK: u8 = 3;
-const DATA: u8 = 4;
-const ACK: u8 = 6;
-const FIN: u8 = 7;
-const FIN_ACK: u8 = 8;
-/// Limit on early data: bytes that may be sent before the SYN-ACK.
-const MAX_EARLY_DATA_BYTES: u64 = 65_536;
 /// Largest burst, bytes: one GSO batch.
 const BATCH: u64 = 65_507 / MSS * MSS;
 /// Transmissions between two skipped numbers.
 const MIN_SKIP_DISTANCE: u32 = 128;
+
+/// Sides of a connection, and the streams that they send.
+pub(super) const INITIATOR: usize = 0;
+pub(super) const RESPONDER: usize = 1;
 
 /// Disjoint byte ranges that arrived, keyed by their start.
 #[derive(Debug, Default)]
@@ -72,33 +68,28 @@ impl Bucket {
     }
 }
 
-/// State of one connection, from its datagrams.
+/// State of one stream.
 #[derive(Debug, Default)]
-struct Connection {
-    id: u64,
-    /// Packets outstanding at each timeout, and in Tahoe at each recovery, summed.
-    at_stake: u64,
+pub(super) struct Flow {
+    /// Packets outstanding at each timeout, and in Tahoe at each recovery, summed: the upper bound
+    /// on what they send again.
+    pub(super) at_stake: u64,
     /// Cumulative ACK at the last timeout, and the number of timeouts that found the same one.
     timed_out_at: Option<u64>,
-    in_a_row: u32,
-    /// SYNs and FINs that the timer repeated.
-    controls: u32,
-    /// First packet number, and the count of later numbers, sent or skipped.
-    first_tx: Option<u32>,
+    pub(super) in_a_row: u32,
+    /// Packets that arrived before the AUTH that opens their connection.
+    pub(super) early: u64,
+    /// Count of packet numbers, sent or skipped, and its value after the last skipped one.
     transmissions: u32,
-    /// The same count after the last skipped number.
     skipped_at: u32,
     /// One past the last byte sent.
     sent: u64,
-    /// Largest cumulative ACK and largest right edge of the window that reached the sender. Early
-    /// data needs no edge.
+    /// Largest cumulative ACK and largest right edge of the window that reached the sender.
     acked: u64,
     /// As `acked`, without those that the sender may read in a later turn of their instant.
     acked_at_once: u64,
-    edge: Option<u64>,
-    /// SYN with a cookie, data, newest transmission (counted from 0) and FIN that reached the
-    /// receiver. Packets that overtake that SYN are lost.
-    open: bool,
+    edge: u64,
+    /// Data, newest transmission and FIN that reached the receiver.
     arrived: Ranges,
     newest: Option<u32>,
     /// Newest transmission before the current instant: an event-loop turn may leave packets of one
@@ -109,404 +100,342 @@ struct Connection {
     /// Right edge of the window that the receiver offered.
     offered: u64,
     bucket: Option<Bucket>,
-    old_acks: Vec<Vec<u8>>,
+}
+
+/// Newest connection of the initiator.
+#[derive(Debug, Default)]
+struct Session {
+    /// Connection ID of each side, once it is known: that of the packets which it gets.
+    ids: [Option<u64>; 2],
+    /// True once the responder knows the connection. Until then its packets are lost.
+    is_open: bool,
+    /// Packets of the handshake and FINs that were sent.
+    controls: u32,
+    flows: [Flow; 2],
 }
 
 /// State of the checker, and the first violation.
 #[derive(Debug)]
 pub(super) struct Checker {
-    sender: NodeId,
-    /// Bytes of the transfer.
-    bytes: u64,
-    forged: u32,
-    /// True if the sender recovers as Tahoe does.
-    pub(super) tahoe: bool,
-    random: u64,
-    /// Instant of the newest arrival at the sender, and datagrams that arrived then.
-    arrivals: Option<(Instant, usize)>,
-    connection: Connection,
-    /// The receiver lost the connection in a restart: no rule holds for its answers.
+    responder: NodeId,
+    /// Length of each stream, bytes.
+    bytes: [u64; 2],
+    /// Largest initial window, bytes.
+    window: u64,
+    /// True if the sides recover as Tahoe does.
+    tahoe: bool,
+    /// True if the handshake has an AUTH.
+    has_auth: bool,
+    /// Present address of the initiator: nobody is at an old one.
+    pub(super) initiator: NodeId,
+    /// Side that gets it, and number, of the control packet after each forged ACK, which has the
+    /// same number. The packet is dropped as a copy.
+    taken: BTreeSet<(usize, u32)>,
+    /// Instant of the newest arrival at each side, and datagrams that arrived then.
+    arrivals: [Option<(Instant, usize)>; 2],
+    session: Session,
+    /// The responder lost the connection in a restart: no rule holds for its answers.
     pub(super) forgotten: bool,
     pub(super) violation: Option<String>,
 }
 
-/// Handle of the checker, as path interceptor and as observer of the sender.
-#[derive(Debug, Clone)]
-pub(super) struct Shared(pub(super) Arc<Mutex<Checker>>);
-
-fn u32_at(datagram: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(datagram[at..at + 4].try_into().unwrap())
-}
-
-fn u64_at(datagram: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(datagram[at..at + 8].try_into().unwrap())
-}
-
-/// Datagrams that a sender reads in one turn, before it sends.
+/// Datagrams that a side reads in one turn, before it sends.
 fn turn() -> usize {
     Budget::default().receive
 }
 
-/// Decodes a variable-length integer and advances `rest`.
-fn take_varint(rest: &mut &[u8]) -> u64 {
-    let len = 1 + rest.iter().position(|byte| byte & 0x80 == 0).unwrap();
-    let (bytes, tail) = rest.split_at(len);
-    *rest = tail;
-    bytes.iter().rev().fold(0, |value, byte| value << 7 | u64::from(byte & 0x7F))
-}
-
-/// Fields of an ACK without its ECN counts, and of a SACK block (PROTOCOL, N5).
-struct Ack {
-    largest_received: u32,
-    delay_us: u64,
-    cumulative: u64,
-    window: u64,
-    missing: u64,
-    duplicates: u64,
-}
-
-struct SackBlock {
-    start: u64,
-    end: u64,
-}
-
-fn read_ack(datagram: &[u8]) -> (Ack, Vec<SackBlock>) {
-    let (largest_received, mut rest) = (u32_at(datagram, 16), &datagram[20..]);
-    let [delay_us, ack, window, missing, duplicates] = std::array::from_fn(|_| take_varint(&mut rest));
-    if datagram[3] & 0x40 != 0 {
-        take_varint(&mut rest);
-        take_varint(&mut rest);
-    }
-    let mut edge = ack;
-    let blocks = (0..datagram[2]).map(|_| {
-        let start = edge + take_varint(&mut rest);
-        edge = start + take_varint(&mut rest);
-        SackBlock { start, end: edge }
-    });
-    let blocks = blocks.collect();
-    (Ack { largest_received, delay_us, cumulative: ack, window, missing, duplicates }, blocks)
-}
-
-/// Returns true if no byte was changed on the path.
-fn is_whole(datagram: &[u8]) -> bool {
-    if datagram.len() < 16 {
-        return false;
-    }
-    let head = match datagram[1] {
-        DATA if datagram.len() < 28 => return false,
-        DATA => 28,
-        _ => datagram.len(),
-    };
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&datagram[head..]);
-    hasher.update(&datagram[..4]);
-    hasher.update(&[0; 4]);
-    hasher.update(&datagram[8..head]);
-    hasher.finalize() == u32_at(datagram, 4)
-}
-
 impl Checker {
-    pub(super) fn new(sender: NodeId, bytes: u64, forged: u32, seed: u64) -> Self {
+    pub(super) fn new(
+        [initiator, responder]: [NodeId; 2],
+        bytes: [u64; 2],
+        window: u64,
+        tahoe: bool,
+        has_auth: bool,
+    ) -> Self {
+        let (taken, arrivals, session) = (BTreeSet::new(), [None; 2], Session::default());
+        let (forgotten, violation) = (false, None);
         Self {
-            sender,
+            initiator,
+            responder,
             bytes,
-            forged,
-            tahoe: false,
-            random: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
-            arrivals: None,
-            connection: Connection::default(),
-            forgotten: false,
-            violation: None,
+            window,
+            tahoe,
+            has_auth,
+            taken,
+            arrivals,
+            session,
+            forgotten,
+            violation,
         }
     }
 
-    fn random(&mut self, below: u64) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        (self.random >> 11) % below.max(1)
+    pub(super) fn flow(&self, side: usize) -> &Flow {
+        &self.session.flows[side]
     }
 
-    fn rule(&mut self, holds: bool, what: impl FnOnce(&Connection) -> String) {
+    /// Repetitions of packets of the handshake and of FINs.
+    pub(super) fn controls(&self) -> u32 {
+        // Two SYNs, an AUTH in some handshakes, and two FINs.
+        self.session.controls.saturating_sub(4)
+    }
+
+    /// Returns the side that sends from this address.
+    fn side(&self, from: NodeId) -> usize {
+        if from == self.responder { RESPONDER } else { INITIATOR }
+    }
+
+    /// True for an old address of the initiator, at which nobody is.
+    fn is_gone(&self, to: NodeId) -> bool {
+        to != self.responder && to != self.initiator
+    }
+
+    fn rule(&mut self, holds: bool, what: impl FnOnce() -> String) {
         if !holds && self.violation.is_none() {
-            self.violation = Some(what(&self.connection));
+            self.violation = Some(what());
         }
     }
 
-    /// Resets the state if the datagram has another connection ID, after a restart of the sender.
+    /// Follows a datagram of the initiator to its newest connection.
     fn follow(&mut self, datagram: &[u8]) {
-        let id = u64_at(datagram, 8);
-        if id != self.connection.id {
-            self.connection = Connection { id, ..Connection::default() };
+        if let Some(id) = wire::id_of(datagram, SYN) {
+            if self.session.ids[INITIATOR] != Some(id) {
+                self.session = Session::default();
+                self.taken.clear();
+                self.session.ids[INITIATOR] = Some(id);
+            }
+            self.session.controls += 1;
+        } else if wire::is_sealed(datagram) {
+            self.session.ids[RESPONDER]
+                .get_or_insert(u64::from_le_bytes(datagram[8..16].try_into().unwrap()));
         }
     }
 
-    fn sender_sent(&mut self, now: Instant, datagram: &[u8]) {
-        self.follow(datagram);
-        let kind = datagram[1];
-        if matches!(kind, DATA | FIN) {
-            self.number(u32_at(datagram, 16));
+    pub(super) fn on_sent(&mut self, now: Instant, from: NodeId, datagram: &[u8]) {
+        let side = self.side(from);
+        if side == INITIATOR {
+            self.follow(datagram);
         }
-        match kind {
-            DATA => self.data_sent(now, u64_at(datagram, 20), &datagram[28..]),
+        let packet = wire::decode(datagram);
+        let is_whole = packet.is_some() || !wire::is_sealed(datagram);
+        self.rule(is_whole, || format!("a datagram of {} bytes has a wrong tag", datagram.len()));
+        let Some(packet) = packet.filter(|packet| self.session.ids[1 - side] == Some(packet.id)) else {
+            return;
+        };
+        if self.forgotten && side == RESPONDER {
+            return;
+        }
+        let bytes = self.bytes;
+        if matches!(packet.kind, DATA | FIN) {
+            self.number(side, packet.number);
+        }
+        match packet.kind {
+            DATA => self.data_sent(now, side, packet.offset, packet.payload),
             FIN => {
-                let (length, bytes) = (u64_at(datagram, 20), self.bytes);
-                self.rule(length == bytes, |c| format!("FIN of {length} after {} bytes", c.sent));
-                let all = self.connection.sent == length;
-                self.rule(all, |c| format!("FIN of {length}, sent {}", c.sent));
+                self.session.controls += 1;
+                let (length, sent) = (packet.offset, self.session.flows[side].sent);
+                let all = length == bytes[side] && sent == length;
+                self.rule(all, || format!("FIN of {length} after {sent} bytes"));
+            }
+            FIN_ACK => {
+                let (length, other) = (packet.offset, 1 - side);
+                let all = length == bytes[other] && self.flow(other).arrived.holds(0, length);
+                self.rule(all, || format!("FIN-ACK of {length}"));
             }
             _ => {}
         }
-    }
-
-    fn timed_out(&mut self) {
-        self.stake();
-        let c = &mut self.connection;
-        c.in_a_row += u32::from(c.timed_out_at.replace(c.acked) == Some(c.acked));
-    }
-
-    /// Counts the packets outstanding, all of which may be sent again.
-    fn stake(&mut self) {
-        let c = &mut self.connection;
-        c.at_stake += (c.sent - c.acked).div_ceil(MSS);
-    }
-
-    /// Consecutive timeouts beyond the first, and SYNs and FINs that the timer repeated.
-    pub(super) fn repeated(&self) -> (u32, u32) {
-        (self.connection.in_a_row, self.connection.controls)
-    }
-
-    /// Packets outstanding at each timeout, and in Tahoe at each recovery, summed: the upper bound
-    /// on what they send again.
-    pub(super) fn at_stake(&self) -> u64 {
-        self.connection.at_stake
-    }
-
-    fn number(&mut self, tx: u32) {
-        let connection = &mut self.connection;
-        let first = *connection.first_tx.get_or_insert(tx);
-        let expected = first.wrapping_add(connection.transmissions);
-        let step = tx.wrapping_sub(expected);
-        connection.transmissions = connection.transmissions.wrapping_add(1).wrapping_add(step);
-        let since = connection.transmissions.wrapping_sub(connection.skipped_at);
-        let skips = step == 1 && since >= MIN_SKIP_DISTANCE;
-        if skips {
-            connection.skipped_at = connection.transmissions;
+        if let Some(ack) = &packet.ack {
+            self.ack_sent(now, 1 - side, ack);
         }
-        self.rule(step == 0 || skips, |_| format!("transmission {tx} instead of {expected}"));
     }
 
-    fn data_sent(&mut self, now: Instant, offset: u64, payload: &[u8]) {
+    fn number(&mut self, side: usize, number: u32) {
+        let flow = &mut self.session.flows[side];
+        let expected = flow.transmissions;
+        let step = number.wrapping_sub(expected);
+        flow.transmissions = number.wrapping_add(1);
+        let skips = step == 1 && flow.transmissions.wrapping_sub(flow.skipped_at) >= MIN_SKIP_DISTANCE;
+        if skips {
+            flow.skipped_at = flow.transmissions;
+        }
+        self.rule(step == 0 || skips, || format!("transmission {number} instead of {expected}"));
+    }
+
+    fn data_sent(&mut self, now: Instant, side: usize, offset: u64, payload: &[u8]) {
         if payload.is_empty() {
             return;
         }
         let end = offset + payload.len() as u64;
-        let c = &self.connection;
-        let (sent, acked, edge) = (c.sent, c.acked, c.edge.unwrap_or(MAX_EARLY_DATA_BYTES));
-        let read = if self.arrived_at(now) > turn() { c.acked_at_once } else { acked };
-        self.rule(payload::matches(offset, payload), |_| format!("{offset}..{end} carries other bytes"));
+        let at_once = self.arrived_at(side, now) <= turn();
+        let Flow { sent, acked, acked_at_once, edge, .. } = self.session.flows[side];
+        let (edge, read) = (edge.max(self.window), if at_once { acked } else { acked_at_once });
+        self.rule(payload::matches(offset, payload), || format!("{offset}..{end} carries other bytes"));
         if end > sent {
-            self.rule(offset <= sent, |_| format!("{offset}..{end} is sent after {sent}"));
+            self.rule(offset <= sent, || format!("{offset}..{end} is sent after {sent}"));
             let probe = sent == acked;
-            self.rule(probe || end <= edge, |_| format!("{offset}..{end} is beyond the window's {edge}"));
+            self.rule(probe || end <= edge, || format!("{offset}..{end} is beyond the window's {edge}"));
         } else {
-            self.rule(end > read, |_| format!("{offset}..{end} is sent again, acknowledged {read}"));
+            self.rule(end > read, || format!("{offset}..{end} is sent again, acknowledged {read}"));
         }
-        self.connection.sent = sent.max(end);
-        if let Some(bucket) = &mut self.connection.bucket {
-            bucket.settle(now);
-            let (level, rate) = (bucket.level, bucket.rate);
-            bucket.level -= payload.len() as f64;
-            // The last segment may differ in size from the one that the pacer waited for.
-            let slack = MSS as f64 + 1.0;
-            self.rule(level + slack >= payload.len() as f64, |_| {
-                format!("{} bytes at {rate} bytes/s are {level} early", payload.len())
-            });
-        }
-    }
-
-    fn receiver_sent(&mut self, now: Instant, datagram: &[u8]) {
-        let kind = datagram[1];
-        if u64_at(datagram, 8) != self.connection.id || self.forgotten {
-            return;
-        }
-        match kind {
-            SYN_ACK => self.connection.offered = self.connection.offered.max(u64_at(datagram, 16)),
-            ACK => self.ack_sent(now, datagram),
-            FIN_ACK => {
-                let (length, bytes) = (u64_at(datagram, 16), self.bytes);
-                let all = length == bytes && self.connection.arrived.holds(0, bytes);
-                self.rule(all, |_| format!("FIN-ACK of {length}"));
-            }
-            _ => {}
-        }
-    }
-
-    fn ack_sent(&mut self, now: Instant, datagram: &[u8]) {
-        let c = &self.connection;
-        let (Ack { cumulative: ack, window, .. }, blocks) = read_ack(datagram);
-        let (offered, missing) = (c.offered, c.arrived.first_missing());
-        let echo = u32_at(datagram, 16).wrapping_sub(c.first_tx.unwrap_or(0));
-        // An event-loop turn may leave some packets of one instant to the next turn.
-        let read = if c.arrived_at == Some(now) { c.newest_before } else { c.newest };
-        let fresh = Some(echo) <= c.newest && Some(echo) >= read || c.fin_arrived;
-        let newest = c.newest;
-        self.rule(ack <= missing, |_| format!("ACK of {ack} without {missing}"));
-        self.rule(ack + window >= offered, |_| format!("the window's edge goes back from {offered}"));
-        self.rule(fresh, |_| format!("echo of {echo} when {newest:?} was the newest"));
-        self.connection.offered = ack + window;
-        for SackBlock { start, end } in blocks {
-            let held = start > ack && self.connection.arrived.holds(start, end);
-            self.rule(held, |_| format!("SACK of {start}..{end} that did not arrive"));
-        }
-    }
-
-    fn receiver_got(&mut self, now: Instant, datagram: &[u8]) {
-        if u64_at(datagram, 8) != self.connection.id {
-            return;
-        }
-        let c = &mut self.connection;
-        c.open |= datagram[1] == SYN && datagram[16] > 0;
-        match datagram[1] {
-            _ if !c.open => {}
-            DATA => {
-                let tx = u32_at(datagram, 16).wrapping_sub(c.first_tx.unwrap_or(0));
-                if c.arrived_at.replace(now) != Some(now) {
-                    c.newest_before = c.newest;
-                }
-                c.newest = c.newest.max(Some(tx));
-                let offset = u64_at(datagram, 20);
-                c.arrived.insert(offset, offset + datagram.len() as u64 - 28);
-            }
-            FIN => c.fin_arrived = true,
-            _ => {}
-        }
-    }
-
-    /// Datagrams that arrived at the sender at `now` so far. Those beyond [`turn`] may be read
-    /// after it has sent again.
-    fn arrived_at(&self, now: Instant) -> usize {
-        self.arrivals.filter(|(at, _)| *at == now).map_or(0, |(_, count)| count)
-    }
-
-    fn count_arrival(&mut self, now: Instant) {
-        self.arrivals = Some((now, self.arrived_at(now) + 1));
-    }
-
-    fn sender_got(&mut self, now: Instant, datagram: &[u8]) -> Vec<Vec<u8>> {
-        let at_once = self.arrived_at(now) <= turn();
-        let c = &mut self.connection;
-        if u64_at(datagram, 8) != c.id {
-            return Vec::new();
-        }
-        match datagram[1] {
-            SYN_ACK => c.edge = c.edge.max(Some(u64_at(datagram, 16))),
-            ACK => {
-                let (Ack { cumulative: ack, window, .. }, _) = read_ack(datagram);
-                c.acked = c.acked.max(ack);
-                if at_once {
-                    c.acked_at_once = c.acked;
-                }
-                c.edge = c.edge.max(Some(ack + window));
-                if self.forged > 0 {
-                    return self.forge(now, datagram);
-                }
-            }
-            _ => {}
-        }
-        Vec::new()
-    }
-
-    /// Occasionally returns an ACK that no receiver would send now: an old one, one of unsent data,
-    /// or one with a SACK block of unsent data.
-    fn forge(&mut self, now: Instant, datagram: &[u8]) -> Vec<Vec<u8>> {
-        if self.connection.old_acks.len() < 64 {
-            self.connection.old_acks.push(datagram.to_vec());
-        }
-        if self.random(1000) >= u64::from(self.forged) {
-            return Vec::new();
-        }
-        let (mut forged, _) = read_ack(datagram);
-        let (ack, sent, id) = (forged.cumulative, self.connection.sent, self.connection.id);
-        let mut blocks = Vec::new();
-        match self.random(3) {
-            0 => {
-                let old = self.random(self.connection.old_acks.len() as u64) as usize;
-                return vec![self.connection.old_acks[old].clone()];
-            }
-            // What is not sent yet would be sent before the sender reads of it: a receiver that
-            // acknowledges what did not arrive cannot be told from one that has it.
-            _ if self.arrived_at(now) >= turn() => return Vec::new(),
-            1 => forged.cumulative = sent + 1 + self.random(100_000),
-            _ => {
-                let start = ack + 1 + self.random(sent.saturating_sub(ack));
-                blocks.push(SackBlock { start, end: sent.max(start) + 1 + self.random(5000) });
-            }
-        }
-        let mut body = forged.largest_received.to_le_bytes().to_vec();
-        let Ack { delay_us, cumulative: ack, window, missing, duplicates, .. } = forged;
-        let mut edge = ack;
-        let fields = [delay_us, ack, window, missing, duplicates].into_iter();
-        let steps = blocks.iter().flat_map(|block| {
-            let start = std::mem::replace(&mut edge, block.end);
-            [block.start - start, block.end - block.start]
+        let flow = &mut self.session.flows[side];
+        flow.sent = sent.max(end);
+        let Some(bucket) = &mut flow.bucket else { return };
+        bucket.settle(now);
+        let (level, rate) = (bucket.level, bucket.rate);
+        bucket.level -= payload.len() as f64;
+        // The last segment may differ in size from the one that the pacer waited for.
+        let slack = MSS as f64 + 1.0;
+        self.rule(level + slack >= payload.len() as f64, || {
+            format!("{} bytes at {rate} bytes/s are {level} early", payload.len())
         });
-        fields.chain(steps).for_each(|value| packets::varint(value, &mut body));
-        vec![packets::native(ACK, blocks.len() as u16, id, &body)]
-    }
-}
-
-impl Interceptor for Shared {
-    fn on_sent(&mut self, now: Instant, from: NodeId, _: NodeId, datagram: &[u8]) {
-        let mut checker = self.0.lock().unwrap();
-        if !is_whole(datagram) {
-            checker.rule(false, |_| format!("a datagram of {} bytes has a wrong check", datagram.len()));
-        } else if from == checker.sender {
-            checker.sender_sent(now, datagram);
-        } else {
-            checker.receiver_sent(now, datagram);
-        }
     }
 
-    fn on_arrived(&mut self, now: Instant, from: NodeId, _: NodeId, datagram: &[u8]) -> Vec<Vec<u8>> {
-        let mut checker = self.0.lock().unwrap();
-        let to_sender = from != checker.sender;
-        if to_sender {
-            checker.count_arrival(now);
-        }
-        if !is_whole(datagram) {
-            return Vec::new();
-        }
-        if !to_sender {
-            checker.receiver_got(now, datagram);
-            return Vec::new();
-        }
-        let forged = checker.sender_got(now, datagram);
-        for _ in &forged {
-            checker.count_arrival(now);
-        }
-        forged
+    /// Checks an ACK of the stream of `side`.
+    fn ack_sent(&mut self, now: Instant, side: usize, ack: &Ack) {
+        let flow = &self.session.flows[side];
+        let Ack { largest: echo, cumulative, window, .. } = *ack;
+        let (offered, missing) = (flow.offered, flow.arrived.first_missing());
+        // An event-loop turn may leave some packets of one instant to the next turn.
+        let read = if flow.arrived_at == Some(now) { flow.newest_before } else { flow.newest };
+        let fresh = Some(echo) <= flow.newest && Some(echo) >= read || flow.fin_arrived;
+        let newest = flow.newest;
+        let hole =
+            ack.blocks.iter().find(|(start, end)| *start <= cumulative || !flow.arrived.holds(*start, *end));
+        let hole = hole.copied();
+        self.rule(cumulative <= missing, || format!("ACK of {cumulative} without {missing}"));
+        self.rule(cumulative + window >= offered, || format!("the window's edge goes back from {offered}"));
+        self.rule(fresh, || format!("echo of {echo} when {newest:?} was the newest"));
+        self.rule(hole.is_none(), || format!("SACK of {hole:?} that did not arrive"));
+        self.session.flows[side].offered = cumulative + window;
     }
-}
 
-impl Observer for Shared {
-    fn on(&mut self, now: Instant, trace: &Trace) {
-        let mut checker = self.0.lock().unwrap();
-        let rate = match *trace {
-            Trace::Paced { rate } => rate,
-            Trace::TimerExpired { timer: Timer::Retransmission } => return checker.timed_out(),
-            Trace::RecoveryBegan { cause: Cause::Loss } if checker.tahoe => return checker.stake(),
-            Trace::TimerExpired { timer: Timer::Control } => {
-                checker.connection.controls += 1;
-                return;
+    /// Notes a datagram that arrived from one node at another.
+    pub(super) fn on_arrived(&mut self, now: Instant, (from, to): (NodeId, NodeId), datagram: &[u8]) {
+        let side = self.side(from);
+        if self.is_gone(to) {
+            return;
+        }
+        self.count_arrival(1 - side, now);
+        let at_once = self.arrived_at(1 - side, now) <= turn();
+        let of_session = |id| self.session.ids[1 - side] == Some(id);
+        if wire::id_of(datagram, AUTH).is_some_and(of_session) {
+            self.session.is_open = true;
+        }
+        let Some(packet) = wire::decode(datagram).filter(|packet| of_session(packet.id)) else { return };
+        if !matches!(packet.kind, DATA | FIN) && self.taken.contains(&(1 - side, packet.number)) {
+            return;
+        }
+        self.session.is_open |= !self.has_auth || side == RESPONDER;
+        if let Some(ack) = &packet.ack {
+            let flow = &mut self.session.flows[1 - side];
+            flow.acked = flow.acked.max(ack.cumulative);
+            if at_once {
+                flow.acked_at_once = flow.acked;
             }
-            _ => return,
-        };
+            flow.edge = flow.edge.max(ack.cumulative + ack.window);
+        }
+        let is_open = self.session.is_open;
+        self.session.flows[side].receive(now, is_open, &packet);
+    }
+
+    /// Datagrams that arrived at a side at `now` so far. Those beyond [`turn`] may be read after it
+    /// has sent again.
+    fn arrived_at(&self, side: usize, now: Instant) -> usize {
+        self.arrivals[side].filter(|(at, _)| *at == now).map_or(0, |(_, count)| count)
+    }
+
+    fn count_arrival(&mut self, side: usize, now: Instant) {
+        self.arrivals[side] = Some((now, self.arrived_at(side, now) + 1));
+    }
+
+    /// Returns an ACK that acknowledges what was never sent, like the one in `datagram`, which
+    /// arrived from one node at another.
+    ///
+    /// Not what may be sent before the side reads of it: a receiver that acknowledges what did not
+    /// arrive cannot be told from one that has it.
+    pub(super) fn forge(
+        &mut self,
+        now: Instant,
+        (from, to): (NodeId, NodeId),
+        datagram: &[u8],
+        mut random: impl FnMut(u64) -> u64,
+    ) -> Option<Vec<u8>> {
+        // Of a responder that restarted, it is not known what was sent.
+        if self.forgotten || self.is_gone(to) {
+            return None;
+        }
+        let side = self.side(from);
+        let packet = wire::decode(datagram).filter(|packet| self.session.ids[1 - side] == Some(packet.id))?;
+        let mut ack = packet.ack.filter(|_| packet.kind == wire::ACK)?;
+        let is_taken = self.taken.contains(&(1 - side, packet.number));
+        if is_taken || self.arrived_at(1 - side, now) >= turn() {
+            return None;
+        }
+        let sent = self.flow(1 - side).sent;
+        ack.blocks.clear();
+        if random(2) == 0 {
+            ack.cumulative = sent + 1 + random(100_000);
+        } else {
+            let start = ack.cumulative + 1 + random(sent.saturating_sub(ack.cumulative));
+            ack.blocks.push((start, sent.max(start) + 1 + random(5000)));
+        }
+        self.taken.insert((1 - side, packet.number + 1));
+        self.count_arrival(1 - side, now);
+        Some(wire::forge_ack(datagram, &ack))
+    }
+}
+
+impl Flow {
+    /// Notes a packet that reached the receiver.
+    fn receive(&mut self, now: Instant, is_open: bool, packet: &Packet<'_>) {
+        match packet.kind {
+            DATA | FIN if !is_open => self.early += 1,
+            DATA => {
+                if self.arrived_at.replace(now) != Some(now) {
+                    self.newest_before = self.newest;
+                }
+                self.newest = self.newest.max(Some(packet.number));
+                self.arrived.insert(packet.offset, packet.offset + packet.payload.len() as u64);
+            }
+            FIN => self.fin_arrived = true,
+            _ => {}
+        }
+    }
+
+    /// Counts the packets outstanding, all of which may be sent again.
+    fn stake(&mut self) {
+        self.at_stake += (self.sent - self.acked.min(self.sent)).div_ceil(MSS);
+    }
+
+    fn timed_out(&mut self) {
+        self.stake();
+        self.in_a_row += u32::from(self.timed_out_at.replace(self.acked) == Some(self.acked));
+    }
+
+    fn paced(&mut self, now: Instant, rate: u64) {
         let rate = rate.max(1) as f64;
-        let full = Bucket { rate, level: 2.0 * MSS as f64, at: now };
-        let bucket = checker.connection.bucket.get_or_insert(full);
+        // Observed from a moment on at which the sender may have a full bucket.
+        let full = Bucket { rate, level: Bucket::capacity(rate), at: now };
+        let bucket = self.bucket.get_or_insert(full);
         bucket.settle(now);
         bucket.rate = rate;
         bucket.level = bucket.level.min(Bucket::capacity(rate));
+    }
+}
+
+/// Observer of the stream of one side.
+#[derive(Debug, Clone)]
+pub(super) struct Watch(pub(super) Arc<Mutex<Checker>>, pub(super) usize);
+
+impl Observer for Watch {
+    fn on(&mut self, now: Instant, trace: &Trace) {
+        let mut checker = self.0.lock().unwrap();
+        let tahoe = checker.tahoe;
+        let flow = &mut checker.session.flows[self.1];
+        match *trace {
+            Trace::Paced { rate } => flow.paced(now, rate),
+            Trace::TimerExpired { timer: Timer::Retransmission } => flow.timed_out(),
+            Trace::RecoveryBegan { cause: Cause::Loss } if tahoe => flow.stake(),
+            _ => {}
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Plan of one seed: the transfer, its path and its faults.
+//! Plan of one seed: the initiator's stream, the path and its faults.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,15 +8,13 @@ use rand::{RngExt, SeedableRng};
 use rdt::emulator::{
     Bitrate, GilbertElliott, Jitter, LinkConfig, Loss, Mtu, Outage, PathConfig, Probability, QueueLimit,
 };
-use rdt::server::{LinkMode, ServerConfig};
-use rdt::transport::WindowConfig;
 use rdt::transport::congestion::Algorithm;
-use rdt::transport::{LossDetection, ReceiverConfig, SenderConfig};
+use rdt::transport::{LossDetection, SenderConfig, WindowConfig};
 
 /// Largest transfer, bytes.
 const LARGEST: f64 = 2_000_000.0;
 /// Payload of a full packet, bytes.
-pub(super) const MSS: u64 = 1444;
+pub(super) const MSS: u64 = 1432;
 
 /// Strict rules that hold for a seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,11 +30,9 @@ pub(super) enum Kind {
 /// Program that restarts in mid-transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Restart {
-    Sender,
-    /// Loses its peers, and its cookie secret if `new_secret`.
-    Receiver {
-        new_secret: bool,
-    },
+    Initiator,
+    /// Loses its connections.
+    Responder,
 }
 
 /// Transfer and its faults.
@@ -60,8 +56,8 @@ pub(super) struct Plan {
     pub(super) forged: u32,
     /// True if no planned fault can end the transfer: it must finish.
     pub(super) must_finish: bool,
-    /// True if the receiver restarts with another secret, and no other fault can end the transfer.
-    /// It must finish or receive a reset.
+    /// True if the responder restarts, and no other fault can end the connection. It must finish or
+    /// be reset.
     pub(super) must_hear: bool,
     /// Total time in which the path or the application stands still.
     pub(super) dead: Duration,
@@ -144,7 +140,7 @@ impl Plan {
         plan.rtt = Duration::from_millis(rng.random_range(20..400));
         plan.path = PathConfig::symmetric(plan.rtt, Bitrate::from_bps(1_000_000_000));
         plan.sender.congestion = Algorithm::Fixed(rng.random_range(24..64));
-        // Two SYNs precede the data.
+        // Two SYNs and a PATH probe precede the data.
         let first = rng.random_range(80..130);
         plan.path.forward.loss = Loss::script([first, first + rng.random_range(1..12)]);
         plan
@@ -181,13 +177,12 @@ impl Plan {
         }
         if rng.random_bool(0.12) {
             let who = match rng.random_range(0..4) {
-                0 => Restart::Receiver { new_secret: false },
-                1 => Restart::Receiver { new_secret: true },
-                _ => Restart::Sender,
+                0 | 1 => Restart::Responder,
+                _ => Restart::Initiator,
             };
             plan.restart = Some((plan.middle(rng), who));
-            plan.must_hear = plan.must_finish && who == Restart::Receiver { new_secret: true };
-            plan.must_finish &= who == Restart::Sender;
+            plan.must_hear = plan.must_finish && who == Restart::Responder;
+            plan.must_finish &= who == Restart::Initiator;
         }
         if rng.random_bool(0.25) {
             plan.forged = rng.random_range(1..200);
@@ -285,19 +280,15 @@ impl Plan {
         }
     }
 
-    pub(super) fn server(&self, secret: u8) -> ServerConfig {
-        let receiver =
-            ReceiverConfig { keep_payload: true, stream_window: self.window, ..ReceiverConfig::reference() };
-        let mut server = ServerConfig::new(receiver, LinkMode::None);
-        server.listener.secret = Some([secret; 32]);
-        server.listener.peer_memory_limit = self.memory;
-        server
-    }
-
-    /// Configuration of the sender after its restart: the same with another connection ID.
-    pub(super) fn second_sender(&self) -> SenderConfig {
-        let wire = rdt::transport::Wire::Native { connection_id: !self.seed };
-        SenderConfig { wire, ..self.sender.clone() }
+    /// Returns the plan of the responder's stream of `bytes` bytes.
+    pub(super) fn answer(&self, bytes: u64) -> Self {
+        let PathConfig { forward, reverse } = self.path.clone();
+        let path = PathConfig { forward: reverse, reverse: forward };
+        let (rate, loss) = (
+            path.forward.rate.map_or(self.rate, |rate| rate.as_bps_f64() as u64),
+            (self.loss.1, self.loss.0),
+        );
+        Self { bytes, rate, path, loss, ..self.clone() }
     }
 }
 
@@ -321,7 +312,6 @@ fn sender(rng: &mut SmallRng, seed: u64) -> SenderConfig {
         _ => LossDetection::Rack,
     };
     config.pacing = rng.random_bool(0.7);
-    config.skip_seed = Some(seed);
     config
 }
 

@@ -58,7 +58,7 @@ fn rate_limits_goodput_exactly() {
         let read = shared.read(sender, from, to);
         let expected = rate / 8 * 14;
         assert!(read.abs_diff(expected) <= 1400.max(rate / 8000 * 2), "{read} of {expected} at {rate} bit/s");
-        assert_eq!(shared.simulation.sender(sender).sender.stats().retransmitted, 0);
+        assert_eq!(shared.simulation.sender(sender).stats().retransmitted, 0);
     }
 }
 

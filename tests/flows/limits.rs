@@ -12,7 +12,7 @@ fn limits(
     let mut shared = Shared::with_receiver(path, receiver);
     let sender = shared.add(config, application);
     let recorder = shared.simulation.measure_limits(sender);
-    shared.simulation.sender_mut(sender).sender.observe(Box::new(recorder.clone()));
+    shared.simulation.sender_mut(sender).observe(Box::new(recorder.clone()));
     shared.simulation.run_senders(Duration::from_secs(60));
     shared.simulation.run_until(shared.simulation.elapsed());
     let limits = shared.simulation.limits(sender, &recorder);

@@ -50,8 +50,7 @@ impl Shared {
 
     fn with_receiver(path: PathConfig, receiver: ReceiverConfig) -> Self {
         let receiver = ReceiverConfig { keep_payload: true, ..receiver };
-        let mut config = ServerConfig::new(receiver, LinkMode::None);
-        config.listener.secret = Some([1; 32]);
+        let config = ServerConfig::new(receiver, LinkMode::None);
         let mut simulation = Simulation::new();
         let server = simulation.add_server(config);
         let seed = seed();
@@ -84,11 +83,11 @@ impl Shared {
     /// Checks a finished transfer: all bytes are intact and in the bins. Returns their number.
     fn delivered(&self, sender: NodeId) -> u64 {
         let (node, seed) = (self.simulation.sender(sender), self.seed);
-        assert!(matches!(node.outcome, Outcome::Finished { .. }), "seed {seed}: {:?}", node.outcome);
+        assert!(node.outcome.is_finished(), "seed {seed}: {:?}", node.outcome);
         let transfer = &self.simulation.server(self.server).transfers[&sender];
         assert!(transfer.intact, "seed {seed}");
         assert_eq!(transfer.goodput.as_ref().map_or(0, rdt::sim::Bins::total), transfer.bytes, "seed {seed}");
-        assert_eq!(transfer.bytes, node.sender.stats().bytes_written, "seed {seed}");
+        assert_eq!(transfer.bytes, node.stats().bytes_written, "seed {seed}");
         transfer.bytes
     }
 }

@@ -16,7 +16,7 @@ fn run(config: &PathConfig, watched: bool) -> (u64, u64) {
             let epoch = shared.simulation.epoch();
             let observers: Vec<Box<dyn Observer>> =
                 vec![Box::new(limits), Box::new(Recorder::new(epoch, ms(25))), Box::new(Marks::new(epoch))];
-            shared.simulation.sender_mut(sender).sender.observe(Box::new(observers));
+            shared.simulation.sender_mut(sender).observe(Box::new(observers));
         }
     }
     shared.finish();
@@ -74,9 +74,9 @@ fn marks_agree_with_counters() {
     let mut shared = Shared::new(config);
     let sender = shared.add(SenderConfig { ecn: true, ..reno() }, Application::transfer(3_000_000));
     let marks = Marks::new(shared.simulation.epoch());
-    shared.simulation.sender_mut(sender).sender.observe(Box::new(marks.clone()));
+    shared.simulation.sender_mut(sender).observe(Box::new(marks.clone()));
     shared.finish();
-    let (marks, stats) = (marks.marks(), shared.simulation.sender(sender).sender.stats());
+    let (marks, stats) = (marks.marks(), shared.simulation.sender(sender).stats());
     let count = |mark| marks.iter().filter(|(_, other)| *other == mark).count() as u64;
     let note = format!("{stats:?}, seed {}", shared.seed);
     assert_eq!(count(Mark::FastRetransmit), stats.recoveries, "{note}");

@@ -54,7 +54,7 @@ fn transfer_passes_wires_both_ways() {
         }
         shared.finish();
         assert_eq!(shared.delivered(sender), 1_000_000);
-        let rtt = shared.simulation.sender(sender).sender.stats().min_rtt.unwrap();
+        let rtt = shared.simulation.sender(sender).stats().min_rtt.unwrap();
         // Two small packets, or a full one and an ACK, pass two wires.
         assert!(rtt > ms(24) && rtt < ms(27), "{rtt:?}");
         let took = shared.simulation.elapsed();
@@ -64,7 +64,7 @@ fn transfer_passes_wires_both_ways() {
         assert_eq!(ledgers[0].delivered, ledgers[1].sent);
         assert_eq!(ledgers[2].delivered, ledgers[3].sent);
         let to_server = if reverse { ledgers[3].delivered } else { ledgers[1].delivered };
-        assert_eq!(shared.simulation.server(shared.server).server.stats().listener.received, to_server);
+        assert_eq!(shared.simulation.server(shared.server).server.stats().connections.received, to_server);
     }
 }
 

@@ -19,7 +19,7 @@ fn remarked(run: &Run, remark: fn(Duration, Ecn) -> Option<Ecn>) -> Done {
     running.simulation.rewrite_ecn(remark);
     assert!(running.simulation.run_senders(run.limit), "not over after {:?}", run.limit);
     let (done, outcome) = running.done();
-    assert_eq!(outcome, Outcome::Finished { crc: done.stats.crc }, "{:?}", done.stats);
+    assert!(outcome.is_finished(), "{outcome:?}: {:?}", done.stats);
     assert_eq!(done.received.bytes, run.bytes);
     done
 }

@@ -10,7 +10,7 @@ const ACK: u8 = 6;
 /// Bit of an ACK's field that says that it reports drops.
 const HAS_DROPS: u16 = 1 << 15;
 
-/// Adds to each ACK of the receiver a copy that reports a thousand more drops.
+/// Follows each ACK of the receiver by a copy that reports a thousand more drops.
 #[derive(Debug, Default)]
 struct Liar {
     drops: u32,
@@ -20,19 +20,24 @@ impl Interceptor for Liar {
     fn on_sent(&mut self, _: Instant, _: NodeId, _: NodeId, _: &[u8]) {}
 
     fn on_arrived(&mut self, _: Instant, _: NodeId, _: NodeId, datagram: &[u8]) -> Vec<Vec<u8>> {
-        if datagram[1] != ACK {
+        let Some(body) = packets::unencrypted_body(datagram).filter(|_| datagram[1] == ACK) else {
             return Vec::new();
-        }
-        let field = u16::from_le_bytes([datagram[2], datagram[3]]);
+        };
+        let number = u32::from_le_bytes(datagram[4..8].try_into().unwrap());
         let id = u64::from_le_bytes(datagram[8..16].try_into().unwrap());
-        let mut body = datagram[16..].to_vec();
+        let phase = u16::from_le_bytes([datagram[2], datagram[3]]);
+        let field = u16::from_le_bytes([body[0], body[1]]);
+        let mut lie = (field | HAS_DROPS).to_le_bytes().to_vec();
+        lie.extend(&body[2..]);
         if field & HAS_DROPS != 0 {
             // The honest count is 0, one byte.
-            assert_eq!(body.pop(), Some(0));
+            assert_eq!(lie.pop(), Some(0));
         }
         self.drops += 1000;
-        packets::varint(self.drops.into(), &mut body);
-        vec![packets::native(ACK, field | HAS_DROPS, id, &body)]
+        packets::varint(self.drops.into(), &mut lie);
+        // The next honest packet has this number, and is dropped as a copy. Its content follows in
+        // the next lie.
+        vec![packets::unencrypted(ACK, phase, number + 1, id, &lie)]
     }
 }
 

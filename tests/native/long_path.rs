@@ -7,14 +7,14 @@ use super::*;
 
 #[test]
 fn slow_start_fills_600_ms_path_quickly() {
-    // 20 MB at 25 Mbit/s take 6.4 s, the SYN's and the FIN's RTT 0.6 s each.
+    // 20 MB at 25 Mbit/s take 6.4 s, the handshake two RTTs of 0.6 s, and the FIN one.
     let run = Run::new(25_000_000, ms(600)).bytes(20_000_000).forward(|link| link.overhead(IP_UDP));
     let done = run.clone().run();
-    assert!(done.took <= Duration::from_millis(8533), "{:?}: {:?}", done.took, done.stats);
+    assert!(done.took <= Duration::from_millis(9187), "{:?}: {:?}", done.took, done.stats);
     assert_eq!(done.stats.retransmitted, 0, "{:?}", done.stats);
     // With a queue of a hundred packets.
     let tenth = run.queue(100).run();
-    assert!(tenth.took <= secs(10), "{:?}: {:?}", tenth.took, tenth.stats);
+    assert!(tenth.took <= ms(10_600), "{:?}: {:?}", tenth.took, tenth.stats);
     assert!(tenth.stats.retransmitted < 1500, "{:?}", tenth.stats);
 }
 
@@ -32,7 +32,7 @@ fn default_window_holds_125_megabytes() {
     let run = Run::new(2_000_000_000, ms(500)).bytes(u64::MAX / 2);
     let mut running = run.forward(|link| link.overhead(IP_UDP)).start();
     running.simulation.run_until(secs(6));
-    let acked = |running: &Running| running.simulation.sender(running.sender).sender.stats().bytes_acked;
+    let acked = |running: &Running| running.simulation.sender(running.sender).stats().bytes_acked;
     let before = acked(&running);
     running.simulation.run_until(secs(7));
     let mbps = (acked(&running) - before) as f64 * 8.0 / 1e6;
@@ -51,8 +51,7 @@ fn emulated_link_rtt_is_measured_before_loss_detection() {
                 queue_bytes: 10_000_000,
             };
             let config = SenderConfig { link_request: Some(link), ..SenderConfig::native(7) };
-            let mut server = ServerConfig::new(receiver(), LinkMode::Emulated { seed: 1 });
-            server.listener.secret = Some([1; 32]);
+            let server = ServerConfig::new(receiver(), LinkMode::Emulated { seed: 1 });
             let mut simulation = Simulation::new();
             let server = simulation.add_server(server);
             let near = PathConfig::symmetric(Duration::from_micros(100), Bitrate::from_bps(10_000_000_000));
@@ -60,7 +59,7 @@ fn emulated_link_rtt_is_measured_before_loss_detection() {
             let sender = simulation.add_sender(config, server, bytes).unwrap();
             simulation.route(sender, server, wire);
             assert!(simulation.run_senders(secs(600)), "{rtt:?}, {mbps} Mbps, {bytes} bytes");
-            let stats = simulation.sender(sender).sender.stats();
+            let stats = simulation.sender(sender).stats();
             let resent = (stats.retransmitted, stats.timeouts, stats.spurious, stats.lost);
             assert_eq!(resent, (0, 0, 0, 0), "{rtt:?}, {mbps} Mbps, {bytes} bytes: {stats:?}");
             let range = Some(rtt)..Some(rtt + ms(20));

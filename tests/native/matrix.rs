@@ -3,7 +3,7 @@
 
 use super::*;
 
-const RULES: [LossDetection; 6] = [
+pub(super) const RULES: [LossDetection; 6] = [
     LossDetection::Rack,
     LossDetection::Sack,
     LossDetection::NewReno,
@@ -11,7 +11,8 @@ const RULES: [LossDetection; 6] = [
     LossDetection::Tahoe,
     LossDetection::BaseOnly,
 ];
-const CONTROLLERS: [Algorithm; 4] = [Algorithm::Fixed(40), Algorithm::Reno, Algorithm::Cubic, Algorithm::Bbr];
+pub(super) const CONTROLLERS: [Algorithm; 4] =
+    [Algorithm::Fixed(40), Algorithm::Reno, Algorithm::Cubic, Algorithm::Bbr];
 
 #[test]
 fn recovery_and_controller_matrix_delivers_every_byte() {

@@ -13,8 +13,7 @@ fn share(run: &Run, first: Algorithm, second: Algorithm) -> f64 {
         simulation.route(sender, server, wire);
         sender
     });
-    let acked =
-        |simulation: &Simulation| senders.map(|id| simulation.sender(id).sender.stats().bytes_acked as f64);
+    let acked = |simulation: &Simulation| senders.map(|id| simulation.sender(id).stats().bytes_acked as f64);
     simulation.run_until(secs(5));
     let before = acked(&simulation);
     simulation.run_until(secs(65));

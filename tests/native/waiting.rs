@@ -1,6 +1,7 @@
 //! Time that a transfer waits for a reader, a path or an answer, and time until it resumes.
 
 use rdt::emulator::{Mtu, Outage};
+use rdt::transport::Closed;
 
 use super::*;
 
@@ -16,7 +17,7 @@ fn pairs() -> impl Iterator<Item = (Algorithm, LossDetection)> {
 /// this took.
 fn progress_after(running: &mut Running, at: Duration, limit: Duration) -> Option<Duration> {
     running.simulation.run_until(at);
-    let acked = |running: &Running| running.simulation.sender(running.sender).sender.stats().bytes_acked;
+    let acked = |running: &Running| running.simulation.sender(running.sender).stats().bytes_acked;
     let before = acked(running);
     let ticks = (1..).map(|tick| ms(10) * tick).take_while(|time| *time <= limit);
     ticks.into_iter().find(|time| {
@@ -37,7 +38,7 @@ fn transfer_resumes_within_two_seconds_of_outage() {
         // Path MTU and rate still hold after the outage. Base-only recovery sends one small segment
         // each timeout.
         running.simulation.run_until(secs(10 + length));
-        let size = running.simulation.sender(running.sender).sender.stats().packet_size;
+        let size = running.simulation.sender(running.sender).stats().packet_size;
         let repairs = recovery == LossDetection::BaseOnly;
         assert!(size == 1472 || repairs, "{congestion}, {recovery}: {size}");
     }
@@ -45,12 +46,13 @@ fn transfer_resumes_within_two_seconds_of_outage() {
 
 #[test]
 fn fin_survives_outage() {
-    // The stream arrives before 1 s; the outage drops the FIN-ACK.
-    for at in (200..420).step_by(20) {
-        let outage = Outage::once(ms(at), secs(90));
+    // The stream arrives before 1 s; the outage drops the FIN-ACK. The receiver keeps it for 32 s at
+    // least.
+    for at in (300..520).step_by(20) {
+        let outage = Outage::once(ms(at), secs(30));
         let run = Run::new(10_000_000, ms(100)).bytes(40_000);
         let done = run.both_ways(|link| link.outage(outage.clone())).run();
-        assert!(done.took < secs(92), "{at} ms: {:?}", done.took);
+        assert!(done.took < secs(32), "{at} ms: {:?}", done.took);
     }
 }
 
@@ -106,8 +108,7 @@ fn stalled_reader_gets_at_most_fifteen_probes() {
         let config = SenderConfig { recovery, ..native(congestion) };
         let run = Run::new(20_000_000, ms(100)).bytes(u64::MAX / 2).config(config);
         let mut running = Run { receiver: small(), reading: Some(reading), ..run }.start();
-        let sent =
-            |running: &Running| running.simulation.sender(running.sender).sender.stats().datagrams_sent;
+        let sent = |running: &Running| running.simulation.sender(running.sender).stats().datagrams_sent;
         // The window of 256 KiB is full 105 ms after the reader stops.
         running.simulation.run_until(ms(1300));
         let before = sent(&running);
@@ -138,8 +139,8 @@ fn handshakes_finish_at_50_percent_loss() {
         let run = Run { seed, ..Run::new(50_000_000, ms(40)).bytes(1000) };
         let mut running = run.loss_both_ways(&bernoulli(0.5)).start();
         running.simulation.run_until(secs(60));
-        let stats = running.simulation.sender(running.sender).sender.stats();
-        assert!(stats.handshake_rtt.is_some(), "seed {seed}: {stats:?}");
+        let node = running.simulation.sender(running.sender);
+        assert!(node.connection().aead.is_some(), "seed {seed}: {:?}", node.outcome);
     }
 }
 
@@ -154,6 +155,7 @@ fn silent_receiver_times_out_in_each_phase() {
         let took = running.simulation.elapsed().as_secs_f64();
         assert!((took - f64::from(ends_at)).abs() < 0.2, "{took} s");
         let (_, outcome) = running.done();
-        assert!(matches!(outcome, Outcome::Failed { .. }), "{outcome:?}");
+        let closed = matches!(outcome, Outcome::Closed(Closed::TimedOut(_) | Closed::Idle));
+        assert!(closed, "{outcome:?}");
     }
 }

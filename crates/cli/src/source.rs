@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{self, IoSliceMut, Read};
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::thread;
-use std::time::SystemTime;
 
+use rdt_endpoint::files::CheckedFile;
 use rdt_sim::payload;
 use rdt_transport::{Connection, Sender, Spare};
 use rdt_udp::Waker;
@@ -17,10 +17,6 @@ const PIPE_AHEAD: usize = 4;
 /// Limit on the buffers filled by one vectored read: more than the packets of 1500 bytes in a
 /// frame.
 const PIECES: usize = 64;
-
-/// Interval between two comparisons of a file with its state at the start, bytes read. A transfer
-/// of a changed file fails at the next comparison and not only at the end of the file.
-const CHECK_INTERVAL_BYTES: usize = 64 << 20;
 
 /// Result of [`Source::read`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,33 +149,6 @@ impl Source for DwordArray {
     }
 }
 
-impl Source for File {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<Fill> {
-        loop {
-            match Read::read(self, out) {
-                Ok(0) => return Ok(Fill::End),
-                Ok(n) => return Ok(Fill::Bytes(n)),
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(e),
-            }
-        }
-    }
-
-    /// Fills many packets with one vectored read.
-    fn read_into(&mut self, mut out: Spare<'_>) -> io::Result<Fill> {
-        let mut pieces: [_; PIECES] =
-            std::array::from_fn(|_| IoSliceMut::new(out.next().unwrap_or_default()));
-        loop {
-            match self.read_vectored(&mut pieces) {
-                Ok(0) => return Ok(Fill::End),
-                Ok(n) => return Ok(Fill::Bytes(n)),
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(e),
-            }
-        }
-    }
-}
-
 /// Opens a file as a source. Regular files are read directly, and reading fails if they are cut or
 /// written to meanwhile. Pipes and devices are read by a thread of their own, because reading them
 /// may block.
@@ -191,62 +160,27 @@ pub(crate) fn file_source(file: File, waker: Waker) -> io::Result<Box<dyn Source
     }
 }
 
-/// Regular file that must not be written to while it is read, because the bytes read would be a
-/// mixture of old and new contents. If it was, reading fails instead of returning the end.
-struct CheckedFile {
-    file: File,
-    before: FileState,
-    /// Bytes read since the last comparison.
-    unchecked: usize,
-}
-
-/// Properties of a file that change with its contents. The change time is none of them, because it
-/// also changes when a file is renamed, removed or replaced by a new one, after which an open file
-/// has its old contents.
-#[derive(PartialEq, Eq)]
-struct FileState {
-    length: u64,
-    /// `None` where the system has no such time.
-    modified: Option<SystemTime>,
-}
-
-impl FileState {
-    fn of(file: &File) -> io::Result<Self> {
-        let metadata = file.metadata()?;
-        Ok(Self { length: metadata.len(), modified: metadata.modified().ok() })
-    }
-}
-
-impl CheckedFile {
-    fn new(file: File) -> io::Result<Self> {
-        Ok(Self { before: FileState::of(&file)?, file, unchecked: 0 })
-    }
-
-    /// Compares the file with its state at the start if it is time to. `fill` is the result of the
-    /// last read.
-    fn check(&mut self, fill: Fill) -> io::Result<Fill> {
-        if let Fill::Bytes(n) = fill {
-            self.unchecked += n;
-        }
-        if fill == Fill::End || self.unchecked >= CHECK_INTERVAL_BYTES {
-            self.unchecked = 0;
-            if FileState::of(&self.file)? != self.before {
-                return Err(io::Error::other("it changed while it was sent"));
-            }
-        }
-        Ok(fill)
-    }
-}
-
 impl Source for CheckedFile {
     fn read(&mut self, out: &mut [u8]) -> io::Result<Fill> {
-        let fill = Source::read(&mut self.file, out)?;
-        self.check(fill)
+        retried(|| Read::read(self, out))
     }
 
-    fn read_into(&mut self, out: Spare<'_>) -> io::Result<Fill> {
-        let fill = self.file.read_into(out)?;
-        self.check(fill)
+    /// Fills many packets with one vectored read.
+    fn read_into(&mut self, mut out: Spare<'_>) -> io::Result<Fill> {
+        let mut pieces: [_; PIECES] =
+            std::array::from_fn(|_| IoSliceMut::new(out.next().unwrap_or_default()));
+        retried(|| self.read_vectored(&mut pieces))
+    }
+}
+
+fn retried(mut read: impl FnMut() -> io::Result<usize>) -> io::Result<Fill> {
+    loop {
+        match read() {
+            Ok(0) => return Ok(Fill::End),
+            Ok(n) => return Ok(Fill::Bytes(n)),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
     }
 }
 
@@ -308,58 +242,5 @@ impl Source for Piped {
         out[..n].copy_from_slice(&rest[..n]);
         self.read += n;
         Ok(Fill::Bytes(n))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fs;
-    use std::io::Write as _;
-
-    use super::*;
-
-    /// Reads a file of `length` bytes and writes to it after the first MiB. Returns the number of
-    /// bytes read before the error.
-    fn read_before_error(length: usize) -> usize {
-        let path = std::env::temp_dir().join(format!("rdt-source-{}-{length}", std::process::id()));
-        fs::write(&path, vec![1; length]).unwrap();
-        // A file that was just written may get the same time again.
-        let file = File::options().read(true).write(true).open(&path).unwrap();
-        file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
-        let mut source = CheckedFile::new(file).unwrap();
-        let mut out = vec![0; 1 << 20];
-        assert_eq!(source.read(&mut out).unwrap(), Fill::Bytes(out.len()));
-        File::options().write(true).open(&path).unwrap().write_all(b"new").unwrap();
-        // An open file outlives its name.
-        fs::remove_file(&path).unwrap();
-        let mut total = out.len();
-        loop {
-            match source.read(&mut out) {
-                Ok(Fill::Bytes(n)) => total += n,
-                Ok(fill) => panic!("{fill:?} of a changed file"),
-                Err(error) => {
-                    assert_eq!(error.to_string(), "it changed while it was sent");
-                    return total;
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn changed_file_fails_at_end_or_next_check() {
-        assert_eq!(read_before_error(3 << 20), 3 << 20);
-        assert_eq!(read_before_error(CHECK_INTERVAL_BYTES + (3 << 20)), CHECK_INTERVAL_BYTES - (1 << 20));
-    }
-
-    #[test]
-    fn removed_file_is_read_to_its_end() {
-        let path = std::env::temp_dir().join(format!("rdt-source-{}", std::process::id()));
-        fs::write(&path, b"old").unwrap();
-        let mut source = CheckedFile::new(File::open(&path).unwrap()).unwrap();
-        fs::rename(&path, path.with_extension("renamed")).unwrap();
-        fs::remove_file(path.with_extension("renamed")).unwrap();
-        let mut out = [0; 8];
-        assert_eq!(source.read(&mut out).unwrap(), Fill::Bytes(3));
-        assert_eq!(source.read(&mut out).unwrap(), Fill::End);
     }
 }

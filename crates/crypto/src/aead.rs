@@ -30,9 +30,9 @@ pub enum Aead {
     /// ChaCha20-Poly1305 (RFC 8439): the fastest on processors without AES instructions. With them
     /// it has a quarter to a third of the speed of AES-128-GCM.
     ChaCha20Poly1305 = 3,
-    /// No encryption and no authentication: the tag is a CRC-32 of header and body, and 12 zeros. It
-    /// finds every damage of up to 3 bits in packets up to 11 KiB, and all but one of 2^32 others. It
-    /// stops no one: a host that knows the format makes valid packets. For teaching, simulations and
+    /// No encryption and no authentication: the tag is a CRC-32 of header and body, and 12 zeros.
+    /// It finds every damage of up to 3 bits in packets up to 11 KiB, and all but one of 2^32
+    /// others. It stops no attacker, who can compute it, too. For teaching, simulations and
     /// measurements.
     None = 4,
 }
@@ -56,7 +56,7 @@ impl Aead {
         }
     }
 
-    /// Returns whether packets are encrypted and authenticated: false for [`None`](Self::None) alone.
+    /// Returns whether packets are encrypted and authenticated: false for [`Self::None`] alone.
     pub const fn is_encrypted(self) -> bool {
         !matches!(self, Self::None)
     }

@@ -7,7 +7,7 @@
 //!
 //! | noun | file | owns |
 //! |---|---|---|
-//! | packet key | `aead.rs` | one key of one direction: seals and opens packets in place; checks them without encryption |
+//! | packet key | `aead.rs` | one key of one direction: seals and opens packets in place |
 //! | traffic secret | `schedule.rs` | the secret behind a packet key, and the step to the next |
 //! | handshake | `noise.rs` | Noise XX, NK, IK, each with or without a pre-shared secret |
 //! | entropy | `entropy.rs` | seeded random bytes |

@@ -188,6 +188,7 @@
 //! | blocking | `blocking/` | driver as a thread, streams |
 //! | thread | `thread.rs` | event loop of the calling thread, which owns one state machine |
 //! | truesize | `truesize.rs` | kernel accounting of a receive buffer, for window limits |
+//! | files | `files/` | names and files of streams that are stored (feature `files`) |
 //! | configuration, errors | `config.rs`, `error.rs` | |
 
 mod address;
@@ -195,6 +196,8 @@ pub mod blocking;
 mod config;
 mod core;
 mod error;
+#[cfg(feature = "files")]
+pub mod files;
 mod io;
 #[cfg(feature = "emulator")]
 mod network;

@@ -110,6 +110,8 @@ pub struct ConnectionsNode {
     pub(crate) asleep_until: Option<Instant>,
     /// Width of the bins of goodput. `None`: not recorded.
     pub(crate) bin: Option<Duration>,
+    /// Makes the observer of each connection that is accepted.
+    pub(crate) observers: Option<Box<dyn FnMut() -> Box<dyn Observer>>>,
     /// Read policy of connections from now on.
     policy: Option<ReadPolicy>,
     /// Virtual times at which applications act of their own accord.
@@ -131,6 +133,7 @@ impl ConnectionsNode {
             answer: Application::transfer(0),
             asleep_until: None,
             bin: None,
+            observers: None,
             policy: None,
             wakes: BTreeSet::new(),
             epoch,
@@ -179,9 +182,12 @@ impl ConnectionsNode {
         let mut busy = false;
         while let Some((id, event)) = self.set.poll_event() {
             busy = true;
-            let (answer, policy) = (self.answer, self.policy);
-            let exchange =
-                self.exchanges.entry(id).or_insert_with(|| Exchange::new(now, elapsed, answer, policy));
+            if !self.exchanges.contains_key(&id) {
+                let observer = self.observers.as_mut().map(|make| make());
+                self.set.with(now, id, |connection| observer.map(|observer| connection.observe(observer)));
+                self.exchanges.insert(id, Exchange::new(now, elapsed, self.answer, self.policy));
+            }
+            let Some(exchange) = self.exchanges.get_mut(&id) else { continue };
             exchange.on_event(now, event);
             self.exchange(now, elapsed, id);
         }

@@ -3,6 +3,8 @@
 
 /// Bytes of the native header.
 pub const HEADER: usize = 16;
+/// Bytes of the tag at the end of a sealed packet.
+pub const TAG: usize = 16;
 /// Type of VERSIONS, which has version 0.
 const VERSIONS: u8 = 10;
 
@@ -24,16 +26,27 @@ pub fn native(kind: u8, info: u16, connection_id: u64, body: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Returns a native packet as a connection without encryption sends it: header, body and tag.
+/// Returns a sealed packet of a connection without a cipher: header, body, and the correct tag.
 pub fn unencrypted(kind: u8, info: u16, number: u32, connection_id: u64, body: &[u8]) -> Vec<u8> {
     let mut packet = vec![0xD2, kind];
     packet.extend(info.to_le_bytes());
     packet.extend(number.to_le_bytes());
     packet.extend(connection_id.to_le_bytes());
     packet.extend(body);
-    packet.extend(crc32fast::hash(&packet).to_le_bytes());
-    packet.extend([0; 12]);
+    packet.extend(tag(&packet));
     packet
+}
+
+/// Returns the body of such a packet; `None` if the tag is wrong, or there is none.
+pub fn unencrypted_body(packet: &[u8]) -> Option<&[u8]> {
+    let (checked, end) = packet.split_last_chunk::<TAG>()?;
+    let body = checked.get(HEADER..).filter(|_| packet[0] == 0xD2)?;
+    (*end == tag(checked)).then_some(body)
+}
+
+/// Tag without a cipher: the CRC-32 of header and body, and zeros (PROTOCOL, N8).
+fn tag(checked: &[u8]) -> [u8; TAG] {
+    u128::from(crc32fast::hash(checked)).to_le_bytes()
 }
 
 /// Returns the connection ID of a native packet of any version.
@@ -93,6 +106,14 @@ mod tests {
             varint(value, &mut out);
             assert_eq!(out, bytes, "{value}");
         }
+    }
+
+    #[test]
+    fn unencrypted_body_needs_its_tag() {
+        let mut packet = unencrypted(6, 0, 3, 7, b"body");
+        assert_eq!(unencrypted_body(&packet), Some(&b"body"[..]));
+        packet[20] ^= 1;
+        assert_eq!(unencrypted_body(&packet), None);
     }
 
     #[test]

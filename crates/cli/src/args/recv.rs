@@ -108,8 +108,8 @@ pub(crate) struct RecvArgs {
     /// files of other hosts
     #[arg(long, value_name = "native|tcp|udp", value_parser = values::recv_wire, conflicts_with_all = ["insecure", "faithful", "ack_every"])]
     pub(crate) wire: Option<WireArg>,
-    /// Serve measurements of the native format alone: send generated data to `rdt-send --reverse`, as much as
-    /// it asks for, and store nothing (Linux)
+    /// Serve measurements of the native format alone: send generated data to `rdt-send --reverse`,
+    /// as much as it asks for, and store nothing (Linux)
     #[arg(long, conflicts_with_all = ["faithful", "ack_every", "wire"])]
     pub(crate) measure: bool,
     /// Refuse to send (`rdt-send --reverse`); with --measure, --wire tcp or udp

@@ -113,8 +113,8 @@ pub(crate) struct SendArgs {
     /// with W classic]
     #[arg(long, value_enum)]
     pub(crate) wire: Option<WireArg>,
-    /// Do not encrypt, and check no key: hosts on the path can read and change the data. The receiver
-    /// needs --insecure, too. Classic packets are never encrypted
+    /// Do not encrypt, and check no key: hosts on the path can read and change the data. The
+    /// receiver needs --insecure, too. Classic packets are never encrypted
     #[arg(long)]
     pub(crate) insecure: bool,
     /// Seed of the embedded receiver's link (HOST `local` only) [default: random]

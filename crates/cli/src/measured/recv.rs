@@ -1,5 +1,5 @@
-//! `rdt-recv --wire tcp`, `--wire udp` and `--measure`: counts what arrives, and sends generated data to peers
-//! that ask for it.
+//! `rdt-recv --wire tcp`, `--wire udp` and `--measure`: counts what arrives, and sends generated
+//! data to peers that ask for it.
 
 use std::fmt::Write as _;
 use std::io;

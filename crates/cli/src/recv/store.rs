@@ -4,7 +4,6 @@
 
 mod files;
 mod queue;
-mod stored_name;
 mod writer;
 
 use std::collections::BTreeMap;
@@ -13,13 +12,13 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf, is_separator};
 
+use rdt_endpoint::files::{PartialFile, stored_name, sweep};
 use rdt_program::files::is_descriptor;
 use rdt_program::talk;
 
 use crate::recv::peer::Peer;
-use files::{FileId, Files, Names, parent, sweep, temporary};
+use files::{FileId, Files, Names, parent};
 use queue::Job;
-use stored_name::stored_name;
 pub(crate) use writer::WriteResult;
 use writer::{Sink, Writer};
 
@@ -68,7 +67,7 @@ impl Output {
             return Err(io::Error::other("it is a symbolic link: --force replaces it"));
         }
         let folder = if directory { path } else { parent(path) };
-        temporary(folder)?;
+        PartialFile::create(folder)?;
         sweep(folder);
         Ok(if directory { Self::Directory(path.into()) } else { Self::File(path.into()) })
     }

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use rdt_endpoint::files::suggested_name;
 use rdt_transport::congestion::Algorithm;
 use rdt_transport::{ConfigError, MAX_DATAGRAM, SenderConfig, StreamName};
 
@@ -13,8 +14,6 @@ use crate::args::{Format, Positional, SendArgs};
 
 /// Smallest datagram of the native format, bytes: room for a SYN.
 const MIN_NATIVE_DATAGRAM: usize = 128;
-/// Longest end of a file name, with its dot, that is kept when the name is cut.
-const MAX_EXTENSION: usize = 32;
 /// Largest idle timeout of a connection.
 pub(crate) const MAX_GIVE_UP: Duration = Duration::from_secs(86_400);
 
@@ -53,20 +52,9 @@ fn stream_name(args: &SendArgs) -> Option<StreamName> {
     }
     let of_file = || {
         let path = args.file.as_ref().filter(|path| *path != Path::new("-"))?;
-        shortened(&path.file_name()?.to_string_lossy())
+        suggested_name(path)
     };
     args.name.clone().or_else(of_file)
-}
-
-/// Returns the name of a file, cut before its extension if it is too long.
-fn shortened(name: &str) -> Option<StreamName> {
-    let (stem, extension) = match name.rfind('.') {
-        Some(dot) if name.len() - dot <= MAX_EXTENSION => name.split_at(dot),
-        _ => (name, ""),
-    };
-    let room = (StreamName::MAX_LEN - extension.len()).min(stem.len());
-    let cut = (0..=room).rev().find(|at| stem.is_char_boundary(*at)).unwrap_or(0);
-    StreamName::new(&format!("{}{extension}", &stem[..cut]))
 }
 
 fn native(args: &SendArgs, positional: Option<&Positional>) -> Result<SenderConfig, Failure> {
@@ -117,16 +105,6 @@ fn usage(sentence: impl Into<String>) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn long_name_keeps_extension() {
-        let cut = |name: &str| shortened(name).map(|name| name.as_str().to_owned());
-        assert_eq!(cut("data.bin").as_deref(), Some("data.bin"));
-        assert_eq!(cut(&format!("{}.tar", "x".repeat(250))), Some(format!("{}.tar", "x".repeat(236))));
-        assert_eq!(cut(&"é".repeat(127)), Some("é".repeat(120)));
-        let dotted = format!("a.{}", "x".repeat(250));
-        assert_eq!(cut(&dotted).map(|name| name.len()), Some(240));
-    }
 
     #[test]
     fn name_is_that_of_file_unless_told_otherwise() {

@@ -1,8 +1,8 @@
-//! Tag of packets that are not encrypted: CRC-32 (IEEE 802.3) of header and body, little-endian, then
-//! zeros. No key, nonce or secret is in it.
+//! Tag of packets that are not encrypted: CRC-32 (IEEE 802.3) of header and body, little-endian,
+//! then zeros. No key, nonce or secret is in it.
 //!
-//! At the sizes of packets this CRC detects any three wrong bits, as CRC-32C does. It is the check of
-//! all other packets, and libdeflate computes it in 22 ns for 1472 bytes
+//! At the sizes of packets this CRC detects any three wrong bits, as CRC-32C does. It is the check
+//! of all other packets, and libdeflate computes it in 22 ns for 1472 bytes
 //! (docs/measurements/2026-11-22-crc32.md).
 
 use super::{HEADER_BYTES, TAG_BYTES};

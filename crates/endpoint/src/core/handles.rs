@@ -182,6 +182,18 @@ macro_rules! stream_methods {
                 self.handle.shared.with(|core, now| core.confirm(now, self.handle.id));
             }
 
+            /// Returns the name that the peer suggests for its stream. The text comes from the
+            /// network: it may contain path separators and control characters.
+            pub fn peer_name(&self) -> Option<String> {
+                self.handle.shared.with(|core, _| core.peer_name(self.handle.id))
+            }
+
+            /// Ends the connection at once, for a reason of the protocol, such as that the stream
+            /// cannot be stored.
+            pub fn abort(&self, reason: rdt_transport::wire::native::CloseReason) {
+                self.handle.shared.with(|core, now| core.abort(now, self.handle.id, reason));
+            }
+
             /// Ends the connection at once, without the rest of what was written. The peer's reads
             /// and writes fail with [`Closed::Peer`](rdt_transport::Closed::Peer) and this code and
             /// text; those of this side with [`Closed::Local`](rdt_transport::Closed::Local).

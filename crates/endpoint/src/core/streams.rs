@@ -6,6 +6,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use rdt_crypto::{PublicKey, ResumptionCookie};
+use rdt_transport::wire::native::CloseReason;
 use rdt_transport::{Closed, Connection, ConnectionId, ConnectionStats};
 
 use super::{Core, Entry};
@@ -184,6 +185,12 @@ impl Core {
         self.output_inline(now);
     }
 
+    /// Ends a connection at once, for this reason.
+    pub(crate) fn abort(&mut self, now: Instant, id: ConnectionId, reason: CloseReason) {
+        self.set.with(now, id, |connection| connection.abort(now, reason));
+        self.output_inline(now);
+    }
+
     /// Handles the drop of a connection's last handle.
     pub(crate) fn release(&mut self, now: Instant, id: ConnectionId) {
         self.connections.remove(&id);
@@ -193,6 +200,10 @@ impl Core {
 
     pub(crate) fn peer_address(&self, id: ConnectionId) -> Option<SocketAddr> {
         self.set.address(id).map(|address| address.canonical())
+    }
+
+    pub(crate) fn peer_name(&self, id: ConnectionId) -> Option<String> {
+        self.set.get(id)?.peer_name().map(str::to_owned)
     }
 
     pub(crate) fn peer_identity(&self, id: ConnectionId) -> Option<PublicKey> {

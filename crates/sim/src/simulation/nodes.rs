@@ -3,8 +3,8 @@
 use rdt_crypto::Entropy;
 use rdt_server::ServerConfig;
 use rdt_transport::{
-    ConfigError, ConnectionConfig, ConnectionId, ConnectionSetConfig, InitiatorConfig, ResponderConfig,
-    SenderConfig,
+    ConfigError, ConnectionConfig, ConnectionId, ConnectionSetConfig, InitiatorConfig, Observer,
+    ResponderConfig, SenderConfig,
 };
 
 use super::{NodeTimer, Simulation};
@@ -90,6 +90,14 @@ impl Simulation {
         node.set.listen(responder);
         node.answer = answer.into();
         node.answer.check();
+    }
+
+    /// Observes the stream that this side sends in each connection that it accepts from now on.
+    ///
+    /// # Panics
+    /// If `id` is not a node with connections.
+    pub fn observe_accepted(&mut self, id: NodeId, observers: impl FnMut() -> Box<dyn Observer> + 'static) {
+        self.connections_mut(id).observers = Some(Box::new(observers));
     }
 
     /// Opens a connection between two nodes with connections. The application writes a stream, for

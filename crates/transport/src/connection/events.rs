@@ -135,8 +135,8 @@ pub enum RefuseReason {
     /// 12: the responder has another static key than the initiator knows, or a host on the path
     /// changed the SYN.
     WrongKey,
-    /// 13: the initiator offers no encryption, and the responder wants it
-    /// ([`ConnectionConfig::dangerously_unencrypted`](super::ConnectionConfig::dangerously_unencrypted)).
+    /// 13: the initiator offers no encryption, and the configuration of the responder has no
+    /// `dangerously_unencrypted`.
     Unencrypted,
     /// Any other number.
     Other(u16),

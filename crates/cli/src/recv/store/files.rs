@@ -1,24 +1,15 @@
-//! Files of transfers. A transfer is written to a hidden temporary file, which is renamed when the
-//! transfer is complete, and removed if it is aborted. The file is locked meanwhile, so that the
-//! next receiver in the directory recognises those of a killed one.
+//! Files of transfers. A transfer is written to a hidden file, which is renamed when the transfer is
+//! complete, and removed if it is aborted.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use rdt_udp::Remote;
-use tempfile::NamedTempFile;
+use rdt_endpoint::files::{PartialFile, name_of_peer};
 
-use super::stored_name::numbered;
 use super::writer::Sink;
 use super::{Busy, Stored, Transfer};
-
-const PREFIX: &str = ".rdt-partial-";
-/// Limit on the number in the name of a file.
-const MAX_NAME_SUFFIX: u32 = 100_000;
-/// Limit on attempts to get a free name for which other receivers compete.
-const MAX_RENAMES: u32 = 100;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Names {
@@ -44,7 +35,7 @@ pub(super) struct Files {
     names: Names,
     /// With `--sync`: function that syncs the directory after a file was renamed; else `None`.
     sync: Option<SyncDirectory>,
-    open: BTreeMap<Transfer, NamedTempFile>,
+    open: BTreeMap<Transfer, PartialFile>,
     /// Limit on `open`.
     max_open: usize,
 }
@@ -55,11 +46,11 @@ impl Files {
     }
 
     /// Creates the file of a transfer.
-    fn create(&self) -> io::Result<NamedTempFile> {
+    fn create(&self) -> io::Result<PartialFile> {
         if self.open.len() >= self.max_open {
             return Err(Busy::Files.into());
         }
-        temporary(self.names.directory()).map_err(|error| {
+        PartialFile::create(self.names.directory()).map_err(|error| {
             // Descriptors that other parts of the program or other programs use are not counted.
             if is_out_of_descriptors(&error) { Busy::Files.into() } else { error }
         })
@@ -68,11 +59,11 @@ impl Files {
 
 impl Sink for Files {
     fn write(&mut self, transfer: Transfer, bytes: &[u8]) -> io::Result<()> {
-        if let Some(file) = self.open.get_mut(&transfer) {
-            return file.as_file_mut().write_all(bytes);
+        if let Some(file) = self.open.get(&transfer) {
+            return file.file().write_all(bytes);
         }
-        let mut file = self.create()?;
-        file.as_file_mut().write_all(bytes)?;
+        let file = self.create()?;
+        file.file().write_all(bytes)?;
         self.open.insert(transfer, file);
         Ok(())
     }
@@ -84,17 +75,17 @@ impl Sink for Files {
             None => self.create()?,
         };
         if self.sync.is_some() {
-            file.as_file().sync_all()?;
+            file.file().sync_all()?;
         }
-        let id = FileId::of(&file.as_file().metadata()?);
+        let id = FileId::of(&file.file().metadata()?);
         let path = match &self.names {
             Names::One(path) => {
-                file.persist(path)?;
+                file.replace(path)?;
                 path.clone()
             }
             Names::In(directory) => match name {
-                Some(name) => name_in(directory, name, file)?,
-                None => name_in(directory, &name_of(transfer.peer.address), file)?,
+                Some(name) => file.keep(directory, name)?,
+                None => file.keep(directory, &name_of_peer(transfer.peer.address.addr))?,
             },
         };
         // From here on the file exists, even if the sync of the directory fails.
@@ -148,70 +139,6 @@ pub(super) fn parent(path: &Path) -> &Path {
     }
 }
 
-pub(super) fn temporary(directory: &Path) -> io::Result<NamedTempFile> {
-    // The file is opened here, because `tempfile` hides the system's error code. The umask
-    // determines the permissions.
-    let open = |path: &Path| {
-        let file = File::options().read(true).write(true).create_new(true).open(path)?;
-        // With this error, `tempfile` tries another name.
-        if lock(&file) { Ok(file) } else { Err(io::ErrorKind::AlreadyExists.into()) }
-    };
-    tempfile::Builder::new().prefix(PREFIX).make_in(directory, open)
-}
-
-/// Locks a new temporary file until it is closed. Returns false if [`sweep`] of another receiver
-/// took it for abandoned before.
-#[cfg(unix)]
-fn lock(file: &File) -> bool {
-    use rustix::fs::{FlockOperation, flock};
-    use rustix::io::Errno;
-    use std::os::unix::fs::MetadataExt as _;
-
-    match flock(file, FlockOperation::NonBlockingLockExclusive) {
-        Err(Errno::WOULDBLOCK) => false,
-        // If the file system has no locks, no receiver can lock the file, so none removes it.
-        Ok(()) | Err(_) => file.metadata().is_ok_and(|metadata| metadata.nlink() > 0),
-    }
-}
-
-#[cfg(not(unix))]
-fn lock(_: &File) -> bool {
-    true
-}
-
-/// Removes the temporary files of receivers that were killed: those of this user that no process
-/// has locked.
-#[cfg(unix)]
-pub(super) fn sweep(directory: &Path) {
-    let Ok(entries) = fs::read_dir(directory) else { return };
-    for entry in entries.flatten() {
-        if entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes()) {
-            // Another receiver may have removed it, and a file that stays does no harm.
-            let _ = remove_abandoned(&entry.path());
-        }
-    }
-}
-
-#[cfg(not(unix))]
-pub(super) fn sweep(_: &Path) {}
-
-#[cfg(unix)]
-fn remove_abandoned(path: &Path) -> io::Result<()> {
-    use rustix::fs::{FlockOperation, Mode, OFlags, flock};
-    use std::os::unix::fs::MetadataExt as _;
-
-    // For writing, because NFS gives exclusive locks to writers only.
-    let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
-    let metadata = file.metadata()?;
-    if metadata.is_file() && metadata.uid() == rustix::process::geteuid().as_raw() {
-        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
-        // While the lock is held: a receiver that has just created the file finds it removed.
-        fs::remove_file(path)?;
-    }
-    Ok(())
-}
-
 #[cfg(unix)]
 fn is_out_of_descriptors(error: &io::Error) -> bool {
     use rustix::io::Errno;
@@ -221,49 +148,6 @@ fn is_out_of_descriptors(error: &io::Error) -> bool {
 #[cfg(not(unix))]
 fn is_out_of_descriptors(_: &io::Error) -> bool {
     false
-}
-
-/// Returns the name of a file by the address of its sender.
-fn name_of(peer: Remote) -> String {
-    let ip = peer.addr.ip().to_canonical().to_string().replace(':', "_");
-    format!("{ip}-{}.bin", peer.addr.port())
-}
-
-/// Renames the file, with a number in its name if there is a file of that name.
-fn name_in(directory: &Path, name: &str, mut file: NamedTempFile) -> io::Result<PathBuf> {
-    let path = |number| directory.join(numbered(name, number));
-    // Another receiver may take the name meanwhile.
-    for _ in 0..MAX_RENAMES {
-        let Some(number) = free_number(|number| fs::symlink_metadata(path(number)).is_ok()) else { break };
-        match file.persist_noclobber(path(number)) {
-            Ok(_) => return Ok(path(number)),
-            Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => file = e.file,
-            Err(e) => return Err(e.error),
-        }
-    }
-    Err(io::Error::new(io::ErrorKind::AlreadyExists, "no free name in the directory"))
-}
-
-/// Returns a number up to [`MAX_NAME_SUFFIX`] that is free and whose predecessor is not. It is the
-/// lowest one, unless files were removed. Asks for about `2 log2` of that many names.
-fn free_number(is_taken: impl Fn(u32) -> bool) -> Option<u32> {
-    let (mut taken, mut free) = (0, 1);
-    while is_taken(free) {
-        if free == MAX_NAME_SUFFIX {
-            // A sender may choose names with just the numbers that were asked for.
-            return (1..free).find(|number| !is_taken(*number));
-        }
-        (taken, free) = (free, (free * 2).min(MAX_NAME_SUFFIX));
-    }
-    while free - taken > 1 {
-        let middle = taken.midpoint(free);
-        if is_taken(middle) {
-            taken = middle;
-        } else {
-            free = middle;
-        }
-    }
-    Some(free)
 }
 
 /// Syncs a directory, after which the renames in it are durable.
@@ -301,7 +185,7 @@ mod tests {
             let mut files = Files::new(Names::In(directory.path().into()), sync, 1);
             files.write(transfer(1), b"ab").unwrap();
             files.write(transfer(1), b"c").unwrap();
-            assert!(names(directory.path()).iter().all(|n| n.starts_with(PREFIX)));
+            assert!(names(directory.path()).iter().all(|n| n.starts_with(".rdt-partial-")));
             let path = files.finish(transfer(1), None).unwrap().path.unwrap();
             assert_eq!(fs::read(path).unwrap(), b"abc");
             let path = files.finish(transfer(2), None).unwrap().path.unwrap();
@@ -330,32 +214,6 @@ mod tests {
             .collect();
         assert_eq!(names, ["data.bin", "data-2.bin", "data-3.bin", "folder-2", "link-2.txt"]);
         assert!(link.is_symlink() || cfg!(not(unix)), "the link stays");
-    }
-
-    #[test]
-    fn free_number_is_found_in_few_tries() {
-        for files in [0, 1, 2, 3, 7, 8, 100, 65_535] {
-            let tries = std::cell::Cell::new(0);
-            let found = free_number(|number| {
-                tries.set(tries.get() + 1);
-                number <= files
-            });
-            assert_eq!(found, Some(files + 1));
-            assert!(tries.get() <= 34, "{} tries for {files} files", tries.get());
-        }
-        assert_eq!(free_number(|_| true), None);
-        let is_limited = |number| number < MAX_NAME_SUFFIX;
-        assert_eq!(free_number(is_limited), Some(MAX_NAME_SUFFIX), "the limit is kept");
-        assert_eq!(free_number(|number| [1, 2, 4].contains(&number)), Some(5), "after a removed file");
-    }
-
-    #[test]
-    fn powers_of_two_block_no_name() {
-        let is_power = |number: u32| number.is_power_of_two() || number == MAX_NAME_SUFFIX;
-        assert_eq!(free_number(is_power), Some(3));
-        let gap = MAX_NAME_SUFFIX - 1;
-        assert_eq!(free_number(|number| number != gap), Some(gap));
-        assert_eq!(free_number(u32::is_power_of_two), Some(65_537));
     }
 
     #[test]
@@ -411,24 +269,6 @@ mod tests {
         files.write(transfer(1), b"def").unwrap();
         files.finish(transfer(1), None).unwrap();
         files.write(transfer(3), b"abc").unwrap();
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn sweep_removes_only_unlocked_own_files() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = |name: &str| directory.path().join(name);
-        let [abandoned, link, folder] = ["abandoned", "link", "folder"].map(|name| format!("{PREFIX}{name}"));
-        fs::write(path(&abandoned), b"part").unwrap();
-        fs::write(path("other"), b"whole").unwrap();
-        std::os::unix::fs::symlink(path("other"), path(&link)).unwrap();
-        fs::create_dir(path(&folder)).unwrap();
-        let open = temporary(directory.path()).unwrap();
-        sweep(directory.path());
-        let open = open.path().file_name().unwrap().to_str().unwrap().to_owned();
-        let mut expected = vec![link, folder, open, "other".into()];
-        expected.sort();
-        assert_eq!(names(directory.path()), expected);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::wire::{Link, MAGIC, PIECE, syn};
 
 const FLOODING_SOCKETS: u64 = 4;
 const EACH: usize = 2500;
-/// Magic number and kind of a RESET of the native format, version 2.
+/// Magic number and kind of a RESET of the native format.
 const RESET: [u8; 2] = [0xd2, 13];
 /// Memory limit that suffices for a few connections and a transfer, bytes.
 const MEMORY: u64 = 16 << 20;

@@ -1,14 +1,35 @@
-//! Name of a stored file, from the name that a sender suggests. The sender may be hostile: the
-//! result is one component of a path, is visible, and prints as what it is.
+//! Names of files: that which a sender suggests, and that of the stored file. The sender may be
+//! hostile: a stored name is one component of a path, is visible, and prints as what it is.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use rdt_transport::StreamName;
+
+/// Longest end of a file name, with its dot, that is kept when the name is cut.
+const MAX_EXTENSION: usize = 32;
 
 /// Names of devices on Windows, whatever follows their first dot.
 const DEVICES: [&str; 4] = ["con", "prn", "aux", "nul"];
 /// Prefixes of names of devices on Windows, with a digit after them.
 const NUMBERED_DEVICES: [&str; 2] = ["com", "lpt"];
 
+/// Returns the name to suggest for the stream of a file, cut before its extension if it is too long.
+/// `None` for a path without a name.
+pub fn suggested_name(path: &Path) -> Option<StreamName> {
+    let name = path.file_name()?.to_string_lossy();
+    let (stem, extension) = match name.rfind('.') {
+        Some(dot) if name.len() - dot <= MAX_EXTENSION => name.split_at(dot),
+        _ => (&*name, ""),
+    };
+    let room = (StreamName::MAX_LEN - extension.len()).min(stem.len());
+    let cut = (0..=room).rev().find(|at| stem.is_char_boundary(*at)).unwrap_or(0);
+    StreamName::new(&format!("{}{extension}", &stem[..cut]))
+}
+
 /// Returns a name that is safe as a file name, at most a byte longer than `suggested`. `None` if
 /// nothing is left of it.
-pub(crate) fn stored_name(suggested: &str) -> Option<String> {
+pub fn stored_name(suggested: &str) -> Option<String> {
     let component = suggested.rsplit(['/', '\\']).next().unwrap_or_default();
     let clean: String = component.chars().map(|c| if is_forbidden(c) { '_' } else { c }).collect();
     let trimmed = clean.trim_matches(|c: char| c == '.' || c.is_whitespace());
@@ -17,6 +38,12 @@ pub(crate) fn stored_name(suggested: &str) -> Option<String> {
     }
     let is_option = trimmed.starts_with('-');
     Some(if is_option || is_device(trimmed) { format!("_{trimmed}") } else { trimmed.to_owned() })
+}
+
+/// Returns the name for a stream whose sender suggests none: its address.
+pub fn name_of_peer(peer: SocketAddr) -> String {
+    let ip = peer.ip().to_canonical().to_string().replace(':', "_");
+    format!("{ip}-{}.bin", peer.port())
 }
 
 /// Returns the name of the file with this number among those of the same name, from 1.
@@ -47,10 +74,18 @@ fn is_device(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use rand::rngs::StdRng;
-    use rand::{RngExt as _, SeedableRng as _};
-
     use super::*;
+
+    #[test]
+    fn long_name_keeps_extension() {
+        let cut = |name: &str| suggested_name(Path::new(name)).map(|name| name.as_str().to_owned());
+        assert_eq!(cut("folder/data.bin").as_deref(), Some("data.bin"));
+        assert_eq!(cut(".."), None);
+        assert_eq!(cut(&format!("{}.tar", "x".repeat(250))), Some(format!("{}.tar", "x".repeat(236))));
+        assert_eq!(cut(&"é".repeat(127)), Some("é".repeat(120)));
+        let dotted = format!("a.{}", "x".repeat(250));
+        assert_eq!(cut(&dotted).map(|name| name.len()), Some(240));
+    }
 
     #[test]
     fn hostile_names_become_plain_components() {
@@ -86,10 +121,11 @@ mod tests {
     #[test]
     fn any_text_becomes_visible_component() {
         let alphabet: Vec<char> = "ab.-_/\\ :\0\n\u{202E}\u{200B}é\u{E0041}con1".chars().collect();
-        let mut rng = StdRng::seed_from_u64(7);
+        let mut random = rdt_testing::random(7);
         for _ in 0..20_000 {
-            let length = rng.random_range(0..12);
-            let text: String = (0..length).map(|_| alphabet[rng.random_range(0..alphabet.len())]).collect();
+            let length = random(12);
+            let letter = |_| alphabet[usize::try_from(random(alphabet.len() as u64)).unwrap()];
+            let text: String = (0..length).map(letter).collect();
             let Some(name) = stored_name(&text) else { continue };
             assert!(!name.is_empty() && name.len() <= text.len() + 1, "{text:?}");
             assert!(!name.starts_with(['.', '-', ' ']) && !name.ends_with(['.', ' ']), "{text:?}: {name:?}");
