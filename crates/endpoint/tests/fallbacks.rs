@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rdt_endpoint::thread::{Application, Flow, run};
 use rdt_endpoint::truesize::socket_buffer;
 use rdt_transport::{
-    AckPolicy, Endpoint, LinkProperties, Listener, ListenerConfig, ReceiverConfig, ReceiverEvent, Sender,
+    AckPolicy, ClassicConfig, ConnectionSet, ConnectionSetConfig, LinkProperties, ReceiverConfig, ReceiverEvent, Sender,
     SenderConfig, SenderEvent,
 };
 use rdt_udp::{Connected, Offload, Remote, SendCall, UdpIo, UdpOptions, UdpStats, Waiter};
@@ -99,12 +99,12 @@ fn byte_at(offset: u64) -> u8 {
 /// Application that confirms the transfer, and reports its checksum.
 struct Receiving(Told<u32>);
 
-impl Application<Listener<Remote>> for Receiving {
-    fn pump(&mut self, _: Instant, listener: &mut Listener<Remote>) -> Flow {
-        while let Some((peer, event)) = listener.poll_event() {
+impl Application<ConnectionSet<Remote>> for Receiving {
+    fn pump(&mut self, _: Instant, set: &mut ConnectionSet<Remote>) -> Flow {
+        while let Some((peer, event)) = set.poll_classic_event() {
             match event {
                 ReceiverEvent::Finished { crc, .. } => {
-                    listener.confirm(peer);
+                    set.confirm_classic(peer);
                     self.0.send(crc).expect("the test waits for it");
                     // The last turn sends the FIN-ACK.
                     return Flow::Done;
@@ -125,11 +125,12 @@ fn transfer(config: SenderConfig, gso: bool, losses: &[Loss]) -> (Offload, Offlo
     let to = far.local_addr().expect("a bound socket has an address");
     let receiver = ReceiverConfig { ack: AckPolicy::Batch, ..ReceiverConfig::reference() };
     let socket_buffer = Some(socket_buffer(far.stats().receive_buffer));
-    let listening = ListenerConfig { secret: Some([1; 32]), socket_buffer, ..ListenerConfig::new(receiver) };
+    let classic = Some(ClassicConfig::new(receiver));
+    let limits = ConnectionSetConfig { classic, socket_buffer, ..ConnectionSetConfig::default() };
     let (told, arrived) = channel();
     let receiving = thread::spawn(move || {
         let mut waiter = Waiter::new(far.socket(), Duration::ZERO).expect("a poller");
-        run(&mut Listener::new(listening), &mut far, &mut Receiving(told), &mut waiter).expect("it reads");
+        run(&mut ConnectionSet::classic_only(limits), &mut far, &mut Receiving(told), &mut waiter).expect("it reads");
     });
     let losses = losses.to_vec();
     // A system call filter belongs to the thread and cannot be removed.

@@ -88,7 +88,7 @@ impl Counters {
             (
                 "rdt_recv_datagrams",
                 "Datagrams received",
-                stats.listener.received + stats.connections.received,
+                stats.classic.received + stats.connections.received,
             ),
             ("rdt_recv_data_packets", "Data packets received", receivers.data),
             ("rdt_recv_duplicate_packets", "Data packets received before", receivers.duplicates),
