@@ -25,7 +25,6 @@ fn host_has_its_share_over_both_formats() {
         let mut world = World::with(is_native, None, 1000, |config| {
             (config.listener.max_peers, config.listener.max_peers_per_source) = (8, 4);
         });
-        world.server.limit_sources(|address| rdt_transport::source_number(address.ip()));
         world.is_storing = false;
         for open in 1..=4 {
             if open > 1 {
