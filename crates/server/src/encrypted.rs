@@ -23,7 +23,9 @@ pub(crate) struct Encrypted<P> {
     pub(crate) open: BTreeSet<ConnectionId>,
     /// Finished connections with a link, which may repeat their last answers.
     pub(crate) ended: BTreeSet<ConnectionId>,
-    /// [`ConnectionSet::removed`] when the paths of `ended` were last removed.
+    /// Connections that the set has removed and whose links may still carry their last answers.
+    pub(crate) draining: BTreeSet<ConnectionId>,
+    /// [`ConnectionSet::removed`] when `ended` was last looked through.
     pub(crate) removed_before: u64,
     /// Batch of replies that enter the links.
     pub(crate) batch: TransmitBuf,
@@ -64,6 +66,7 @@ impl<P: Copy + Ord + Debug + Hash> Encrypted<P> {
             set,
             open: BTreeSet::new(),
             ended: BTreeSet::new(),
+            draining: BTreeSet::new(),
             removed_before: 0,
             batch: TransmitBuf::new(BATCH_SEGMENTS),
             is_next: false,

@@ -8,7 +8,7 @@ use std::time::Instant;
 use rdt_emulator::Direction;
 use rdt_transport::wire::native::CloseReason;
 use rdt_transport::wire::{FromSender, sealed};
-use rdt_transport::{Admission, Ecn, Endpoint, one_by_one};
+use rdt_transport::{Admission, ConnectionId, Ecn, Endpoint, one_by_one};
 
 use super::{SenderId, Server};
 use crate::encrypted::Encrypted;
@@ -175,15 +175,19 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         self.absorb_connections(now);
     }
 
-    /// Removes the paths of finished connections that repeat no more answers.
+    /// Removes the paths of finished connections that repeat no more answers, once the answers in
+    /// their links have left.
     pub(super) fn remove_ended_paths(&mut self) {
         let Some(encrypted) = &mut self.encrypted else { return };
-        let Encrypted { set, ended, removed_before, .. } = &mut **encrypted;
-        if std::mem::replace(removed_before, set.removed()) == set.removed() {
-            return;
+        let Encrypted { set, ended, draining, removed_before, .. } = &mut **encrypted;
+        if std::mem::replace(removed_before, set.removed()) != set.removed() {
+            let is_kept = |id: &ConnectionId| set.address(*id).is_some();
+            let (kept, mut over) = std::mem::take(ended).into_iter().partition(is_kept);
+            *ended = kept;
+            draining.append(&mut over);
         }
-        ended.retain(|id| {
-            let is_kept = set.address(*id).is_some();
+        draining.retain(|id| {
+            let is_kept = self.links.has_packets(SenderId::Connection(*id));
             if !is_kept {
                 self.links.remove(SenderId::Connection(*id));
             }
