@@ -16,17 +16,14 @@ const SECONDS: u64 = 30;
 
 fn main() {
     let mut simulation = Simulation::new();
-    let mut server = ServerConfig::new(ReceiverConfig::reference(), LinkMode::None);
-    // Without a secret there are no cookies, and native senders receive no answer.
-    server.listener.secret = Some([1; 32]);
-    let server = simulation.add_server(server);
+    let server = simulation.add_server(ServerConfig::new(ReceiverConfig::reference(), LinkMode::None));
 
     let path = PathConfig::symmetric(Duration::from_millis(40), Bitrate::from_bps(50_000_000))
         .queue_size(QueueSize::Packets(167));
     let wire = simulation.add_wire(Path::new(path, 1));
     let mut flows = Vec::new();
-    for (connection_id, congestion) in [(7, Algorithm::Cubic), (8, Algorithm::Cubic)] {
-        let config = SenderConfig { congestion, ..SenderConfig::native(connection_id) };
+    for (seed, congestion) in [(7, Algorithm::Cubic), (8, Algorithm::Cubic)] {
+        let config = SenderConfig { congestion, ..SenderConfig::native(seed) };
         let id = simulation.add_sender(config, server, BYTES).expect("a valid configuration");
         // Both senders share the path and its queue.
         simulation.route(id, server, wire);

@@ -51,11 +51,10 @@ impl Run {
 
     pub(crate) fn start(&self) -> Running {
         let mut simulation = Simulation::new();
-        let mut server = ServerConfig::new(
+        let server = ServerConfig::new(
             ReceiverConfig { keep_payload: true, ..ReceiverConfig::reference() },
             LinkMode::None,
         );
-        server.listener.secret = Some([1; 32]);
         let server = simulation.add_server(server);
         let wire = simulation.add_wire(Path::new(self.path.clone(), self.seed));
         let add = |config: &SenderConfig| {
@@ -72,6 +71,10 @@ impl Run {
 impl Running {
     pub(crate) fn observe(&mut self, index: usize, observer: Box<dyn Observer>) {
         self.simulation.sender_mut(self.senders[index]).observe(observer);
+    }
+
+    pub(crate) fn has_finished(&self, index: usize) -> bool {
+        self.simulation.sender(self.senders[index]).outcome.is_finished()
     }
 
     pub(crate) fn stats(&self, index: usize) -> SenderStats {
