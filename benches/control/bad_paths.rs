@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use rdt::emulator::{Jitter, Loss, Outage, Path, PathConfig, Probability};
-use rdt::sim::Outcome;
 use rdt::transport::congestion::Algorithm;
 use rdt::transport::{LossDetection, SenderConfig, SenderStats};
 
@@ -16,7 +15,7 @@ const RTT: Duration = Duration::from_millis(40);
 /// Duration of each measurement, including the start of the transfer.
 const SPAN: Duration = Duration::from_secs(60);
 /// Payload share of a full packet with IP and UDP headers.
-const PAYLOAD: f64 = 1444.0 / (1472.0 + IP_UDP as f64);
+const PAYLOAD: f64 = 1432.0 / (1472.0 + IP_UDP as f64);
 
 /// Returns a path of 50 Mbit/s with queues of one bandwidth-delay product.
 fn fifty(rtt: Duration) -> PathConfig {
@@ -125,7 +124,7 @@ fn at_half(congestion: Algorithm, seed: u64) -> Option<f64> {
     running.simulation.run_senders(Duration::from_secs(36_000));
     let outcome = &running.simulation.sender(running.senders[0]).outcome;
     let took = running.simulation.elapsed().as_secs_f64();
-    if !matches!(outcome, Outcome::Finished { .. }) {
+    if !outcome.is_finished() {
         println!("{congestion}, seed {seed}: {outcome:?} after {took:.1} s");
         return None;
     }

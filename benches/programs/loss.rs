@@ -45,7 +45,7 @@ const RATE_BPS: f64 = 1e10;
 const PACKET: f64 = 1472.0;
 /// Payload of a full packet in each format, bytes.
 const CLASSIC_PAYLOAD: f64 = 1464.0;
-const NATIVE_PAYLOAD: f64 = 1444.0;
+const NATIVE_PAYLOAD: f64 = 1432.0;
 /// Router buffer of the link, packets.
 const QUEUE: u32 = WINDOW + 50;
 
@@ -215,10 +215,7 @@ impl Way {
             ..Scenario::default()
         };
         let mut simulation = Simulation::new();
-        let mut server = scenario.server_config();
-        // Native senders need a cookie, for which the server needs a secret.
-        server.listener.secret = Some([1; 32]);
-        let server = simulation.add_server(server);
+        let server = simulation.add_server(scenario.server_config());
         let config = self.config(&scenario);
         // Sequence numbers are bytes in native, packets in classic.
         let unit = if config.wire == Wire::Classic { 1.0 } else { self.payload() };

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use rdt_endpoint::thread::{Application, Flow, run};
 use rdt_endpoint::truesize::socket_buffer;
 use rdt_transport::{
-    AckPolicy, ClassicConfig, ConnectionSet, ConnectionSetConfig, LinkProperties, ReceiverConfig, ReceiverEvent, Sender,
-    SenderConfig, SenderEvent,
+    AckPolicy, ClassicConfig, ConnectionSet, ConnectionSetConfig, LinkProperties, ReceiverConfig,
+    ReceiverEvent, Sender, SenderConfig, SenderEvent,
 };
 use rdt_udp::{Connected, Offload, Remote, SendCall, UdpIo, UdpOptions, UdpStats, Waiter};
 
@@ -130,7 +130,8 @@ fn transfer(config: SenderConfig, gso: bool, losses: &[Loss]) -> (Offload, Offlo
     let (told, arrived) = channel();
     let receiving = thread::spawn(move || {
         let mut waiter = Waiter::new(far.socket(), Duration::ZERO).expect("a poller");
-        run(&mut ConnectionSet::classic_only(limits), &mut far, &mut Receiving(told), &mut waiter).expect("it reads");
+        run(&mut ConnectionSet::classic_only(limits), &mut far, &mut Receiving(told), &mut waiter)
+            .expect("it reads");
     });
     let losses = losses.to_vec();
     // A system call filter belongs to the thread and cannot be removed.

@@ -21,7 +21,9 @@ pub(crate) struct Transfers {
     pub(crate) open: BTreeSet<ConnectionId>,
     /// Finished connections with a link, which may repeat their last answers.
     pub(crate) ended: BTreeSet<ConnectionId>,
-    /// [`ConnectionSet::removed`] when the paths of `ended` were last removed.
+    /// Connections that the set has removed and whose links may still carry their last answers.
+    pub(crate) draining: BTreeSet<ConnectionId>,
+    /// [`ConnectionSet::removed`] when `ended` was last looked through.
     pub(crate) removed_before: u64,
     /// Counters of connections that have ended.
     removed: ReceiverStats,

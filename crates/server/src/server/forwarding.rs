@@ -8,12 +8,13 @@ use std::time::Instant;
 use rdt_emulator::Direction;
 use rdt_transport::wire::FromSender;
 use rdt_transport::wire::native::CloseReason;
-use rdt_transport::{Admission, Ecn, Endpoint, one_by_one};
+use rdt_transport::{Admission, ConnectionId, Ecn, Endpoint, one_by_one};
 
 use super::Server;
 use crate::SenderId;
 use crate::links::Datagram;
 use crate::path::LinkWanted;
+use crate::transfers::Transfers;
 
 impl<P: Copy + Ord + Debug + Hash> Server<P> {
     /// Pushes a datagram of a classic sender into its forward link. The SYN of a new one
@@ -148,14 +149,19 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         self.absorb_connections(now);
     }
 
-    /// Removes the paths of finished connections that repeat no more answers.
+    /// Removes the paths of finished connections that repeat no more answers, once the answers in
+    /// their links have left.
     pub(super) fn remove_ended_paths(&mut self) {
         let removed = self.peers.removed();
-        if std::mem::replace(&mut self.transfers.removed_before, removed) == removed {
-            return;
+        let Transfers { ended, draining, removed_before, .. } = &mut self.transfers;
+        if std::mem::replace(removed_before, removed) != removed {
+            let is_kept = |id: &ConnectionId| self.peers.address(*id).is_some();
+            let (kept, mut over) = std::mem::take(ended).into_iter().partition(is_kept);
+            *ended = kept;
+            draining.append(&mut over);
         }
-        self.transfers.ended.retain(|id| {
-            let is_kept = self.peers.address(*id).is_some();
+        draining.retain(|id| {
+            let is_kept = self.links.has_packets(SenderId::Connection(*id));
             if !is_kept {
                 self.links.remove(SenderId::Connection(*id));
             }

@@ -346,6 +346,19 @@ fn link_delays_data_and_answers() {
     assert!(delayed >= direct + Duration::from_millis(40), "{delayed:?}");
 }
 
+/// The connection repeats its answers for less time than they are inside the link.
+#[test]
+fn answers_inside_slow_link_outlive_connection() {
+    let slow = LinkRequest { rtt_us: 10_000_000, loss_forward_ppb: 0, ..LOSSY };
+    let mut world = World::new(true, Some(slow), 1000);
+    let start = world.now;
+    assert!(world.run_until(Duration::from_secs(30), |world| world.is_delivered));
+    let took = world.now - start;
+    assert!(took < Duration::from_secs(11), "{took:?}: data and FIN took more than one round trip");
+    world.run(Duration::from_secs(60));
+    assert_eq!((world.server.links.paths.len(), world.server.memory()), (0, 0));
+}
+
 #[test]
 fn refused_transfer_is_closed_with_reason() {
     for reason in [CloseReason::Refused, CloseReason::Storage] {

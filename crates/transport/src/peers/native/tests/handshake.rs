@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::wire::sealed::{RETRY_LEN, encode_retry};
 
 const REQUEST: &[u8] = b"request";
 const REPLY: &[u8] = b"reply";
@@ -249,6 +250,31 @@ fn ended_connection_leaves_with_output_before_timer() {
         }
         assert!(host.set.is_empty(), "{:?}", host.set);
     }
+}
+
+/// The number of a SYN names it among those of all cookies.
+#[test]
+fn later_retry_leaves_rtt_of_earlier_syn() {
+    let mut network = client_and_server(1);
+    network.hosts[SERVER].reply = Some(Vec::new());
+    // SYN, RETRY, SYN, and its SYN-ACK, which is late. The next SYN is lost.
+    let late = Duration::from_millis(1100);
+    network.rule = Box::new(move |index, _| match index {
+        3 => Fate::Delay(late),
+        4 => Fate::Drop,
+        _ => Fate::Deliver,
+    });
+    let id = network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), REQUEST);
+    network.run(Duration::from_millis(900));
+    let mut bytes = vec![0; RETRY_LEN];
+    encode_retry(id.0, &[3; 32], &mut bytes);
+    let (from, to) = (network.hosts[SERVER].address, network.hosts[CLIENT].address);
+    network.inject(network::Datagram { from, to, bytes });
+    // The SYN with the other cookie leaves 0.1 s before the SYN-ACK arrives.
+    let sample = |network: &Network| network.hosts[CLIENT].set.get(id)?.stats().sender.handshake_rtt;
+    let end = network.now + Duration::from_secs(1);
+    assert!(network.run_until(end, |network| sample(network).is_some()));
+    assert_eq!(sample(&network), Some(2 * network::DELAY + late));
 }
 
 /// Without a loss, the round trip is measured. A repeated packet measures none, so the path does
