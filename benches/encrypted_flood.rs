@@ -1,5 +1,5 @@
-//! Encrypted transfer beside a flood of SYNs of version 2: `cargo bench --bench encrypted_flood`
-//! (`-- --rounds N --bytes N`: 3, 2000000000).
+//! Encrypted transfer of the library's endpoints beside a flood of SYNs: `cargo bench --bench
+//! encrypted_flood` (`-- --rounds N --bytes N`: 3, 2000000000).
 //!
 //! Two endpoints of this process over loopback: one sends, the other one reads. A thread sends SYNs
 //! without a cookie from 64 addresses in 127.0.0.0/8, each SYN with a connection ID of its own.

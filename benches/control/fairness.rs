@@ -80,7 +80,7 @@ fn row(congestion: Algorithm, rtt: u64, products: f64, flows: u64) {
     let sum = |shares: &[f64]| shares.iter().sum::<f64>();
     let used = all.iter().map(|run| sum(run)).sum::<f64>() / runs as f64 * 8.0 / SPAN.as_secs_f64() / 50e6
         * 1500.0
-        / 1444.0;
+        / 1432.0;
     let shares = || all.iter().flat_map(|run| run.iter().map(|share| share / sum(run)));
     println!(
         "| {congestion}, {rtt} ms, {products} BDP | {flows} | {runs} | {} | {median:.3} | {least:.3} | {used:.3} | {:.2} to {:.2} | {} |",

@@ -65,7 +65,7 @@ fn random() {
             let reductions = WindowReductions::default();
             running.observe(0, Box::new(reductions.clone()));
             let mbps = rate(&mut running, FROM, SPAN);
-            let model = model(congestion, p, 0.1) * 1444.0 * 8.0 / 0.1 / 1e6;
+            let model = model(congestion, p, 0.1) * 1432.0 * 8.0 / 0.1 / 1e6;
             let ratio = mbps / model;
             let (count, mean) = (reductions.ratios().len(), reductions.mean().unwrap_or_default());
             let met = (0.9..=1.4).contains(&ratio) && (mean - beta).abs() <= 0.02;

@@ -1,16 +1,16 @@
 use std::hint::black_box;
 
 use criterion::Criterion;
-use rdt::transport::wire::{FromReceiver, FromSender, Near};
-use rdt_testing::packets::{self, varint};
+use rdt::crypto::{Aead, PacketKey, Space};
+use rdt::transport::wire::{FromReceiver, FromSender};
+use rdt_testing::packets;
 
-/// Types of native packets.
-const DATA: u8 = 4;
-const ACK: u8 = 6;
+/// Bytes of a sealed packet.
+const PACKET: usize = 1472;
 
 /// Decodes packets of the classic format. The benches of the machines contain the encoders.
 pub(crate) fn classic(c: &mut Criterion) {
-    let near = Near { seq: 69_990, packet_number: 0 };
+    let near = 69_990;
     let mut group = c.benchmark_group("codec");
     let data = packets::classic(0, &[70_000], &[0; 1464]);
     group.bench_function("decode data", |b| b.iter(|| FromSender::decode(black_box(&data), near).is_ok()));
@@ -19,30 +19,26 @@ pub(crate) fn classic(c: &mut Criterion) {
     group.finish();
 }
 
-/// Decodes packets of the native format, including their checksums.
+/// Seals and opens packets of the native format in place, with and without a cipher. Each packet is
+/// copied before it is opened.
 pub(crate) fn native(c: &mut Criterion) {
-    let near = Near { seq: 0, packet_number: 69_990 };
-    let mut group = c.benchmark_group("native codec");
-    let offset = 1_u64 << 33;
-    let mut body = 70_000_u32.to_le_bytes().to_vec();
-    body.extend(offset.to_le_bytes());
-    body.resize(1472 - packets::HEADER, 7);
-    let data = packets::native(DATA, 0, 1, &body);
-    assert!(FromSender::decode(&data, near).is_ok(), "the packet is valid");
-    group.bench_function("decode DATA of 1472 bytes", |b| {
-        b.iter(|| FromSender::decode(black_box(&data), near).is_ok());
-    });
-    for blocks in [0_u16, 4, 32] {
-        let mut body = 70_000_u32.to_le_bytes().to_vec();
-        // Delay in microseconds, cumulative ACK, window, missing and duplicate packets.
-        let fields = [20, offset, 1 << 24, 1, 0].into_iter();
-        // Each block lies 14,440 bytes behind the one before and is as long.
-        let steps = std::iter::repeat_n(14_440, 2 * usize::from(blocks));
-        fields.chain(steps).for_each(|value| varint(value, &mut body));
-        let ack = packets::native(ACK, blocks, 1, &body);
-        assert!(FromReceiver::decode(&ack, near).is_ok(), "the packet is valid");
-        group.bench_function(format!("decode ACK of {blocks} blocks"), |b| {
-            b.iter(|| FromReceiver::decode(black_box(&ack), near).is_ok());
+    let mut group = c.benchmark_group("sealed packet");
+    for aead in [Aead::None, Aead::Aes128Gcm] {
+        let key = PacketKey::new(aead, &[7; 32][..aead.key_bytes()], [9; 12]);
+        let (mut packet, mut number) = (vec![7; PACKET], 0);
+        group.bench_function(format!("seal, {}", aead.name()), |b| {
+            b.iter(|| {
+                key.seal(Space::Data, number, black_box(&mut packet));
+                number += 1;
+            });
+        });
+        key.seal(Space::Data, number, &mut packet);
+        let mut copy = packet.clone();
+        group.bench_function(format!("copy and open, {}", aead.name()), |b| {
+            b.iter(|| {
+                copy.copy_from_slice(&packet);
+                assert!(key.open(Space::Data, number, black_box(&mut copy)).is_ok());
+            });
         });
     }
     group.finish();

@@ -1,18 +1,16 @@
-//! Cost of processing ACKs for a sender whose window has holes. Datagrams cross a lossy path, a
-//! receiver acknowledges every second one with its SACK blocks, and the processing of these ACKs is
-//! timed.
+//! Cost of processing ACKs for the sender of a native connection without a cipher, whose window has
+//! holes. Datagrams cross a lossy path, the receiver acknowledges every second one with its SACK
+//! blocks, and the processing of these ACKs is timed.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput};
 use rdt::transport::congestion::Algorithm;
-use rdt::transport::{
-    AckConfig, Ecn, Endpoint, Listener, ListenerConfig, LossDetection, ReceiverConfig, Sender, SenderConfig,
-    TransmitBuf, WindowConfig,
-};
+use rdt::transport::{AckConfig, Endpoint, LossDetection, ReceiverConfig, SenderConfig, WindowConfig};
 
-const ID: u64 = 1;
+use super::pair;
+
 const RTT: Duration = Duration::from_millis(100);
 /// Bytes of a datagram: small, so that the cost of the scoreboard dominates that of the payload.
 const DATAGRAM: usize = 128;
@@ -43,9 +41,8 @@ pub(crate) fn bench(c: &mut Criterion) {
 
 /// A sender, a path of constant rate, and a receiver that acknowledges every second packet.
 struct Path {
-    sender: Sender,
-    listener: Listener<u8>,
-    out: TransmitBuf,
+    sender: pair::End,
+    receiver: pair::End,
     now: Instant,
     /// Time between two packets.
     interval: Duration,
@@ -63,28 +60,25 @@ impl Path {
             pacing: false,
             packet_size: DATAGRAM,
             memory_limit: 1 << 40,
-            ..SenderConfig::native(ID)
+            ..SenderConfig::native(1)
         };
         let receiver = ReceiverConfig {
             acks: AckConfig::exact(2, Duration::from_millis(25)),
             stream_window: WindowConfig::fixed(256 << 20, DATAGRAM as u64),
             ..ReceiverConfig::reference()
         };
-        let mut sender = Sender::new(config).expect("the configuration is valid");
-        sender.open().expect("a new sender opens");
-        let limits = ListenerConfig { secret: Some([7; 32]), ..ListenerConfig::new(receiver) };
+        let now = super::epoch();
+        let (sender, receiver) = pair::connect(config, receiver, now);
         let mut path = Self {
             sender,
-            listener: Listener::new(limits),
-            out: TransmitBuf::new(64),
-            now: super::epoch(),
+            receiver,
+            now,
             interval: RTT / window,
             percent,
             flying: VecDeque::new(),
             crossed: 0,
             acks: Vec::new(),
         };
-        super::connect(&mut path.sender, &mut path.listener, path.now);
         path.now += RTT;
         path.transmit();
         path
@@ -97,17 +91,17 @@ impl Path {
             let Some(mut packet) = self.flying.pop_front() else { continue };
             self.crossed += 1;
             if draw(self.crossed) % 100 >= self.percent {
-                self.listener.handle_datagram(self.now, 0, Ecn::NotEct, &mut packet);
-                self.acknowledge();
+                self.receiver.deliver(self.now, &mut packet);
+                self.receiver.transmit_each(self.now, |ack| self.acks.push((self.now, ack.to_vec())));
             }
         }
         #[expect(clippy::disallowed_methods, reason = "this is a measurement")]
         let start = Instant::now();
         for (now, reply) in &mut self.acks {
-            self.sender.handle_datagram(*now, (), Ecn::NotEct, reply);
+            self.sender.deliver(*now, reply);
         }
-        if self.sender.poll_timeout().is_some_and(|at| at <= self.now) {
-            self.sender.handle_timeout(self.now);
+        if self.sender.set.poll_timeout().is_some_and(|at| at <= self.now) {
+            self.sender.set.handle_timeout(self.now);
         }
         let taken = start.elapsed();
         self.acks.clear();
@@ -115,27 +109,15 @@ impl Path {
         taken
     }
 
-    /// Collects the ACKs that the receiver sends now.
-    fn acknowledge(&mut self) {
-        self.out.clear();
-        while self.listener.poll_transmit(self.now, &mut self.out).is_some() {
-            self.acks.extend(self.out.datagrams().map(|ack| (self.now, ack.to_vec())));
-            self.out.clear();
-        }
-        while self.listener.poll_event().is_some() {}
-    }
-
     /// Sends everything that the sender may send now.
     fn transmit(&mut self) {
         loop {
-            while let Ok(n @ 1..) = self.sender.spare().map(|spare| spare.len()) {
-                self.sender.advance(n);
-            }
-            self.out.clear();
-            if self.sender.poll_transmit(self.now, &mut self.out).is_none() {
+            let before = self.flying.len();
+            self.sender.write(self.now, usize::MAX);
+            self.sender.transmit_each(self.now, |datagram| self.flying.push_back(datagram.to_vec()));
+            if self.flying.len() == before {
                 return;
             }
-            self.flying.extend(self.out.datagrams().map(<[u8]>::to_vec));
         }
     }
 }

@@ -4,19 +4,18 @@
 mod codec;
 mod lossy_window;
 mod medians;
+mod pair;
 mod reassembly;
 
 use std::hint::black_box;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use criterion::{Criterion, Throughput, criterion_group};
 use rdt::emulator::{Bitrate, Direction, Link, LinkConfig, Loss, Probability};
+use rdt::server::{LinkMode, Server, ServerConfig};
 use rdt::sim::payload;
-use rdt::transport::{
-    Ecn, Endpoint, LinkProperties, Listener, ListenerConfig, ReceiverConfig, Sender, SenderConfig,
-    TransmitBuf,
-};
+use rdt::transport::{Ecn, Endpoint, LinkProperties, ReceiverConfig, Sender, SenderConfig, TransmitBuf};
 use rdt_testing::{epoch, packets};
 
 const LINK: LinkProperties =
@@ -31,25 +30,6 @@ fn checksum(c: &mut Criterion) {
         group.bench_function(format!("{size} bytes"), |b| b.iter(|| crc32fast::hash(black_box(&bytes))));
     }
     group.finish();
-}
-
-/// Completes the handshake of a native sender over a path without delay.
-fn connect(sender: &mut Sender, listener: &mut Listener<u8>, now: Instant) {
-    let mut out = TransmitBuf::new(64);
-    while listener.wire(0).is_none() {
-        out.clear();
-        sender.poll_transmit(now, &mut out).expect("a SYN is due");
-        let syns: Vec<_> = out.datagrams().map(<[u8]>::to_vec).collect();
-        for mut syn in syns {
-            listener.handle_datagram(now, 0, Ecn::NotEct, &mut syn);
-        }
-        out.clear();
-        listener.poll_transmit(now, &mut out).expect("a SYN is answered");
-        let answers: Vec<_> = out.datagrams().map(<[u8]>::to_vec).collect();
-        for mut answer in answers {
-            sender.handle_datagram(now, (), Ecn::NotEct, &mut answer);
-        }
-    }
 }
 
 /// Measures scoreboard, send buffer and timer: a window of packets is sent, then all its ACKs are
@@ -92,9 +72,9 @@ fn sender(c: &mut Criterion) {
 }
 
 /// Measures the lookup of a datagram's receiver: batches of many peers, one after another.
-fn listener(c: &mut Criterion) {
+fn server(c: &mut Criterion) {
     const DATAGRAM: usize = 16;
-    let mut group = c.benchmark_group("listener");
+    let mut group = c.benchmark_group("server");
     let mut out = TransmitBuf::new(64);
     for (peers, run) in [(1_u16, 32), (512, 32), (512, 1)] {
         group.throughput(Throughput::Elements(u64::from(peers) * run as u64));
@@ -102,10 +82,11 @@ fn listener(c: &mut Criterion) {
             let now = epoch();
             let addresses: Vec<SocketAddr> =
                 (0..peers).map(|i| ([127, 0, 0, 1], 20_000 + i).into()).collect();
-            let mut listener = Listener::new(ListenerConfig::new(ReceiverConfig::reference()));
+            let config = ServerConfig::new(ReceiverConfig::reference(), LinkMode::None);
+            let mut server = Server::new(config);
             let mut syn = packets::classic_syn(LINK.rtt_s, LINK.speed_bps, [0.0; 2], LINK.buffer);
             for peer in &addresses {
-                listener.handle_datagram(now, *peer, Ecn::NotEct, &mut syn);
+                server.handle_datagram(now, *peer, Ecn::NotEct, &mut syn);
             }
             // Coalesced datagrams, as by GRO.
             let mut joined = packets::classic(0, &[0], &[0; DATAGRAM - 8]).repeat(run);
@@ -115,16 +96,16 @@ fn listener(c: &mut Criterion) {
                     datagram[4..8].copy_from_slice(&seq.wrapping_add(i).to_le_bytes());
                 }
                 for peer in &addresses {
-                    listener.handle_datagrams(now, *peer, Ecn::NotEct, &mut joined, DATAGRAM);
+                    server.handle_datagrams(now, *peer, Ecn::NotEct, &mut joined, DATAGRAM);
                 }
                 seq = seq.wrapping_add(u32::try_from(run).expect("a short run"));
                 loop {
                     out.clear();
-                    if listener.poll_transmit(now, &mut out).is_none() {
+                    if server.poll_transmit(now, &mut out).is_none() {
                         break;
                     }
                 }
-                while listener.poll_event().is_some() {}
+                while server.poll_event().is_some() {}
             });
         });
     }
@@ -176,7 +157,7 @@ criterion_group!(
     lossy_window::bench,
     reassembly::receiver,
     reassembly::stream,
-    listener,
+    server,
     link,
     payload
 );

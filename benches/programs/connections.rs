@@ -1,14 +1,14 @@
 //! Many connections at once to one `rdt-recv --no-link --ack-every batch`: `cargo bench --bench
 //! connections` (`-- --rounds N --seconds N`: 5, 2; `--connections N`: N alone; `--arrangements N`:
-//! the first N of four; `--in-flight N`: 32768 packets).
+//! the first N of six; `--in-flight N`: 32768 packets).
 //!
 //! The windows of all connections have 32768 packets in total, and at most 8192 each, as in the
 //! published runs. With 512 connections a window has 64 packets, about one GRO message.
 //!
 //! The connections are in this process. There are two arrangements: one thread and socket per
 //! connection, as in `rdt-send`, and one thread and socket for all connections, as in an endpoint of
-//! the library. With the second, which is native and so encrypted, the receiver has one of two cores
-//! to itself. The first includes the scheduling of hundreds of threads.
+//! the library. With the second, which is native, encrypted and without a cipher, the receiver has
+//! one of two cores to itself. The first includes the scheduling of hundreds of threads.
 //!
 //! Baseline: one connection with zero-copy sends, as in `rdt-send`, to one receiver thread; it runs
 //! in each round between the others. Many connections copy, which is faster for many senders in one
@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 
 use common::{Program, Surroundings, argument, median, number, rounds, table, verdict};
 use load::{Load, Loads, Marks};
-use rdt_crypto::Entropy;
+use rdt_crypto::{Aead, Entropy};
 use rdt_endpoint::thread::{run, send_memory};
 use rdt_endpoint::truesize;
 use rdt_transport::congestion::Algorithm;
@@ -52,18 +52,25 @@ const JAIN: f64 = 0.9;
 /// Arrangement of senders and receiver.
 #[derive(Debug, Clone, Copy)]
 struct Arrangement {
-    /// True for native connections of one socket, false for classic senders with a thread each.
-    native: bool,
+    /// Cipher of native connections of one socket; `None` for classic senders with a thread each.
+    native: Option<Aead>,
     /// Number of the receiver's threads.
     threads: usize,
     /// True for zero-copy sends.
     zero_copy: bool,
 }
 
-const CLASSIC: Arrangement = Arrangement { native: false, threads: 1, zero_copy: false };
-const NATIVE: Arrangement = Arrangement { native: true, ..CLASSIC };
-const ARRANGEMENTS: [Arrangement; 4] =
-    [CLASSIC, Arrangement { threads: 2, ..CLASSIC }, NATIVE, Arrangement { threads: 2, ..NATIVE }];
+const CLASSIC: Arrangement = Arrangement { native: None, threads: 1, zero_copy: false };
+const NATIVE: Arrangement = Arrangement { native: Some(Aead::Aes128Gcm), ..CLASSIC };
+const PLAIN: Arrangement = Arrangement { native: Some(Aead::None), ..CLASSIC };
+const ARRANGEMENTS: [Arrangement; 6] = [
+    CLASSIC,
+    Arrangement { threads: 2, ..CLASSIC },
+    NATIVE,
+    Arrangement { threads: 2, ..NATIVE },
+    PLAIN,
+    Arrangement { threads: 2, ..PLAIN },
+];
 /// Baseline with one connection.
 const ONE: Arrangement = Arrangement { zero_copy: true, ..CLASSIC };
 
@@ -91,7 +98,7 @@ fn main() {
         0 => CONNECTIONS.to_vec(),
         asked => vec![asked],
     };
-    let arrangements = ARRANGEMENTS.iter().take(count("--arrangements", 4));
+    let arrangements = ARRANGEMENTS.iter().take(count("--arrangements", 6));
     let many = arrangements.flat_map(|arrangement| counts.iter().map(|&count| (*arrangement, count)));
     let mut rows: Vec<_> = [(ONE, 1)].into_iter().chain(many).map(|row| (row, Vec::new())).collect();
     for _ in 0..rounds {
@@ -142,8 +149,10 @@ fn window(connections: usize) -> usize {
 
 impl Arrangement {
     fn cells(self, connections: usize) -> String {
-        let (senders, format) =
-            if self.native { ("one thread", "native") } else { ("a thread each", "classic") };
+        let (senders, format) = match self.native {
+            Some(aead) => ("one thread", format!("native, {}", aead.name())),
+            None => ("a thread each", "classic".to_owned()),
+        };
         let batches = if self.zero_copy { "zero-copy" } else { "copied" };
         let (threads, window) = (self.threads, window(connections));
         format!("{senders} | {format} | {batches} | {threads} | {connections} | {window}")
@@ -152,12 +161,12 @@ impl Arrangement {
     fn measure(self, connections: usize, time: Duration) -> Row {
         let threads = self.threads;
         let (receiver, address) =
-            Program::receiver(&format!("--no-link --ack-every batch --threads {threads}"));
+            Program::receiver(&format!("--no-link --insecure --ack-every batch --threads {threads}"));
         let end = receiver.until_interrupted();
         let address = address.parse().expect("the receiver tells its address");
         let begin = clock::now() + SETTLE + SETTLE_EACH * u32::try_from(connections).expect("a few hundred");
         let plan = Plan { arrangement: self, address, window: window(connections), begin, end: begin + time };
-        let done = if self.native {
+        let done = if self.native.is_some() {
             in_turn(&plan, connections)
         } else {
             thread::scope(|scope| {
@@ -226,7 +235,14 @@ impl Plan {
         let window = self.packets();
         let congestion = Algorithm::Fixed(window);
         let sender = SenderConfig { congestion, window, pacing: false, ..SenderConfig::native(1) };
-        ConnectionConfig { sender, one_way: true, ..ConnectionConfig::default() }
+        let cipher = self.arrangement.native.filter(|aead| aead.is_encrypted());
+        ConnectionConfig {
+            sender,
+            one_way: true,
+            aead: cipher,
+            dangerously_unencrypted: cipher.is_none(),
+            ..ConnectionConfig::default()
+        }
     }
 
     fn packets(&self) -> u32 {

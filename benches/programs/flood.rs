@@ -1,4 +1,4 @@
-//! Native transfer beside a flood of native SYNs: `cargo bench --bench flood` (`-- --rounds N
+//! Encrypted transfer of the programs beside a flood of SYNs: `cargo bench --bench flood` (`-- --rounds N
 //! --bytes N`: 5, 4000000000).
 //!
 //! One sender, no link, over loopback. This process sends SYNs without a cookie from 64 addresses
@@ -8,6 +8,7 @@
 mod common;
 
 use std::net::{Ipv4Addr, UdpSocket};
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
@@ -15,7 +16,10 @@ use std::time::Duration;
 use common::{
     Program, Surroundings, argument, assert_arrived, cpu_per_gb, median, number, rounds, table, verdict,
 };
-use rdt_transport::{Endpoint as _, Sender, SenderConfig, TransmitBuf};
+use rdt_crypto::Entropy;
+use rdt_transport::{
+    ConnectionConfig, ConnectionSet, ConnectionSetConfig, Endpoint as _, InitiatorConfig, TransmitBuf,
+};
 use rdt_udp::clock;
 use serde_json::Value;
 
@@ -32,10 +36,11 @@ fn main() {
     let (rounds, bytes) = (rounds(5), argument("--bytes", 4_000_000_000));
     println!("--no-link; medians of {rounds} interleaved rounds of {bytes} bytes. CPU: both programs.\n");
     table(&["SYN/s", "sent", "answered with a cookie", "Gbit/s", "of the rate without", "CPU s/GB"]);
+    let syns = Arc::new(syns());
     let mut rows = RATES.map(|rate| (rate, Vec::new()));
     for _ in 0..rounds {
         for (rate, runs) in &mut rows {
-            runs.push(run(*rate, bytes));
+            runs.push(run(*rate, bytes, &syns));
         }
     }
     let middle = |runs: &[Run], of: fn(&Run) -> f64| median(&runs.iter().map(of).collect::<Vec<_>>());
@@ -70,12 +75,12 @@ impl Run {
 }
 
 /// Runs a transfer of `bytes` bytes beside `rate` SYNs per second.
-fn run(rate: u32, bytes: u64) -> Run {
+fn run(rate: u32, bytes: u64, syns: &Arc<Vec<Vec<u8>>>) -> Run {
     let (mut recv, address) = Program::receiver("--no-link --once");
     let (end, ended) = mpsc::channel();
     let flood = thread::spawn({
-        let address = address.clone();
-        move || flood(&address, rate, &ended)
+        let (address, syns) = (address.clone(), Arc::clone(syns));
+        move || flood(&address, rate, &syns, &ended)
     });
     let sent = Program::sender(&format!("{address} --bytes {bytes} --quiet")).last_line();
     drop(end);
@@ -85,7 +90,7 @@ fn run(rate: u32, bytes: u64) -> Run {
 }
 
 /// Sends SYNs until `ended` is closed; returns their number per second.
-fn flood(address: &str, rate: u32, ended: &Receiver<()>) -> f64 {
+fn flood(address: &str, rate: u32, syns: &[Vec<u8>], ended: &Receiver<()>) -> f64 {
     let sockets: Vec<_> = (0..SOCKETS)
         .map(|n| {
             let from = Ipv4Addr::from_bits(0x7f02_0001 + n);
@@ -95,7 +100,6 @@ fn flood(address: &str, rate: u32, ended: &Receiver<()>) -> f64 {
             socket
         })
         .collect();
-    let syns: Vec<_> = (0..SYNS).map(syn).collect();
     let (start, mut due, mut taken) = (clock::now(), 0, 0);
     let mut both = sockets.iter().cycle().zip(syns.iter().cycle());
     while ended.recv_timeout(Duration::from_millis(1)) == Err(RecvTimeoutError::Timeout) {
@@ -108,11 +112,16 @@ fn flood(address: &str, rate: u32, ended: &Receiver<()>) -> f64 {
     f64::from(taken) / start.elapsed().as_secs_f64()
 }
 
-/// Returns a SYN without a cookie.
-fn syn(connection_id: u64) -> Vec<u8> {
-    let mut sender = Sender::new(SenderConfig::native(connection_id)).expect("a valid configuration");
-    sender.open().expect("it is opened once");
+/// Returns SYNs without a cookie. Each needs a key, and all of them take a second or two.
+fn syns() -> Vec<Vec<u8>> {
+    let mut set = ConnectionSet::new(ConnectionSetConfig::default(), Entropy::from_seed([1; 32]));
     let mut batch = TransmitBuf::new(1);
-    sender.poll_transmit(clock::now(), &mut batch).expect("a SYN");
-    batch.bytes().to_vec()
+    let connect = |peer| {
+        let (keys, config) = (InitiatorConfig::default(), ConnectionConfig::default());
+        set.connect(clock::now(), peer, keys, config).expect("a valid configuration");
+        batch.clear();
+        set.poll_transmit(clock::now(), &mut batch).expect("a SYN");
+        batch.bytes().to_vec()
+    };
+    (0..SYNS).map(connect).collect()
 }

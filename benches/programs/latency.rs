@@ -10,6 +10,7 @@
 mod common;
 
 use std::env;
+use std::iter;
 use std::net::SocketAddr;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -21,8 +22,16 @@ use serde_json::{Value, json};
 
 const PACKET: usize = 1472;
 const PAYLOAD: u64 = 1464;
+const NATIVE_PAYLOAD: u64 = 1432;
 /// Bytes of a classic ACK.
 const REPLY_BYTES: usize = 12;
+/// Rows of the programs, with the arguments of receiver and sender, and the payload of a packet.
+const PROGRAMS: [(&str, &str, &str, u64); 4] = [
+    ("classic, an ACK for a packet", "--no-link", "", PAYLOAD),
+    ("classic, an ACK for a batch", "--no-link --ack-every batch", "", PAYLOAD),
+    ("native, cipher none", "--no-link", "--wire native --insecure", NATIVE_PAYLOAD),
+    ("native, AES-128-GCM", "--no-link", "--wire native", NATIVE_PAYLOAD),
+];
 
 fn main() {
     let args: Vec<String> = env::args().collect();
@@ -38,14 +47,17 @@ fn main() {
     }
     let surroundings = Surroundings::now();
     let (rounds, packets) = (rounds(5), argument("--packets", 20_000));
-    let (mut bare, mut classic, mut batch) = (Vec::new(), Vec::new(), Vec::new());
+    let mut rows = PROGRAMS.map(|(name, ..)| (name, Vec::new()));
+    let mut bare = Vec::new();
     for _ in 0..rounds {
         bare.push(ping_pong(packets));
-        classic.push(programs("--no-link", packets));
-        batch.push(programs("--no-link --ack-every batch", packets));
+        for ((_, runs), (_, receiver, sender, payload)) in rows.iter_mut().zip(PROGRAMS) {
+            runs.push(programs(receiver, sender, packets * payload));
+        }
     }
     println!("W 1, RTT 0, no link, {packets} packets of {PACKET} bytes; medians of {rounds} rounds, us.\n");
-    let rows = [("bare", &bare), ("rdt, an ACK for a packet", &classic), ("rdt, an ACK for a batch", &batch)];
+    let rows: Vec<_> =
+        iter::once(("bare", &bare)).chain(rows.iter().map(|(name, runs)| (*name, runs))).collect();
     show("round trip", &["min", "p50", "p99"], &rows);
     show("packet to packet", &["mean"], &rows);
     surroundings.report();
@@ -64,8 +76,8 @@ fn show(what: &str, keys: &[&str], rows: &[(&str, &Vec<Value>)]) {
     println!();
 }
 
-fn programs(receiver: &str, packets: u64) -> Value {
-    let (sent, _) = transfer(receiver, &format!("1 0 0 10000 --bytes {}", packets * PAYLOAD));
+fn programs(receiver: &str, sender: &str, bytes: u64) -> Value {
+    let (sent, _) = transfer(receiver, &format!("1 0 0 10000 --bytes {bytes} {sender}"));
     let us = |key: &str| number(&sent, key) / 1e3;
     json!({
         "min": us("rtt_min_ns"),

@@ -5,7 +5,8 @@
 //! (`line_rate/limit.rs`): bare; with a CRC-32 of every byte on each side; with a copy in addition;
 //! and with zero-copy sends, without and with a header in each datagram. Rows are compared with two
 //! of these: CRC-32 without a copy, which is the work of `rdt-recv` without `--output`, and the
-//! fastest with a CRC-32. Limit and transfers alternate, so that a change of the host's speed
+//! fastest with a CRC-32. So the encrypted row, which has no targets, shows what AES-128-GCM costs.
+//! Limit and transfers alternate, so that a change of the host's speed
 //! affects both. The limit's rate counts whole datagrams, that of the transfers only payload.
 //!
 //! `-- --rounds N --bytes N` (5, 4000000000, for every row). `--size N` and `--offload 0|1` select
@@ -47,12 +48,15 @@ mod table {
         ("limit, by reference, CRC-32", Work::Reference),
         ("limit, by reference, CRC-32, headers", Work::Format),
     ];
+    /// Row of the transfer with a cipher.
+    const ENCRYPTED: &str = "native, AES-128-GCM, fixed window";
     /// Rows of the transfers, with the arguments of receiver and sender.
-    const TRANSFERS: [(&str, &str, &str); 4] = [
+    const TRANSFERS: [(&str, &str, &str); 5] = [
         ("--dummy, an ACK for a batch", "--dummy --ack-every batch", ""),
         ("--no-link, an ACK for a batch", "--no-link --ack-every batch", ""),
         ("--no-link, an ACK for a packet", "--no-link", ""),
-        ("native, fixed window, --no-link", "--no-link", "--wire native --insecure --pacing off"),
+        ("native, cipher none, fixed window", "--no-link", "--wire native --insecure --pacing off"),
+        (ENCRYPTED, "--no-link", "--wire native --pacing off"),
     ];
 
     /// Targets for a transfer: smallest share of the limit's rate, and largest ratio to the limit's
@@ -100,6 +104,9 @@ mod table {
         best: f64,
     }
 
+    /// Medians of the transfers' rates, Gbit/s.
+    type Rates = [f64; TRANSFERS.len()];
+
     struct Runs {
         name: &'static str,
         /// Work of the limit; `None` for a transfer.
@@ -141,7 +148,7 @@ mod table {
 
     /// Prints the rows of one datagram size, and returns the rates of the transfers. `first` has
     /// those of the smallest size with offload.
-    fn compare(size: usize, offload: bool, rounds: usize, bytes: u64, first: Option<[f64; 4]>) -> [f64; 4] {
+    fn compare(size: usize, offload: bool, rounds: usize, bytes: u64, first: Option<Rates>) -> Rates {
         let switch = if offload { "on" } else { "off" };
         let works = if offload { &LIMITS[..] } else { &LIMITS[..3] };
         let mut limits: Vec<_> = works.iter().map(|(name, work)| Runs::new(name, Some(*work))).collect();
@@ -167,6 +174,10 @@ mod table {
         }
         for (number, row) in transfers.iter().enumerate() {
             let (gbps, cpu) = (median(&row.gbps), median(&row.cpu));
+            if row.name == ENCRYPTED {
+                println!("| {datagram} | {} | - |", row.cells(&of));
+                continue;
+            }
             let mut asked = vec![("rate", gbps >= RATE * of.gbps), ("CPU", cpu <= CPU * of.cpu)];
             if offload && size == 1472 {
                 asked.push(("60 of 0.42", gbps >= FIRST_GBPS));

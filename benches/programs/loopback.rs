@@ -19,7 +19,7 @@ const BUFFERS: [u64; 2] = [212_992, 4 << 20];
 const FORMATS: [(&str, &str, &str, &str); 3] = [
     ("classic", "packet", "--ack-every 1", ""),
     ("classic", "batch", "--ack-every batch", ""),
-    ("native", "second packet", "", "--wire native --insecure --pacing off"),
+    ("native, cipher none", "second packet", "", "--wire native --insecure --pacing off"),
 ];
 
 fn main() {

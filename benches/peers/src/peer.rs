@@ -44,7 +44,7 @@ pub(crate) const PEERS: &[Peer] = &[
     Peer { id: "rdt", name: "rdt", tuned: rdt::TUNED, ways: Ways::Programs(Wire::Classic) },
     Peer {
         id: "rdt-native",
-        name: "rdt, native",
+        name: "rdt, native, no cipher",
         tuned: rdt::TUNED_NATIVE,
         ways: Ways::Programs(Wire::Native),
     },
@@ -136,6 +136,18 @@ pub(crate) const PEERS: &[Peer] = &[
             version: || Ok("the same".to_owned()),
             receive: |bytes| sealed::receive(bytes, sealed::DROPPING),
             send: |bytes, window| sealed::send(bytes, window, sealed::DROPPING),
+        },
+    },
+    Peer {
+        id: "none-thread",
+        name: "rdt, no cipher, a thread",
+        tuned: sealed::TUNED_NONE,
+        ways: Ways::Children {
+            version: || Ok("the same".to_owned()),
+            receive: |bytes| sealed::receive(bytes, sealed::Load { encrypted: false, ..sealed::DROPPING }),
+            send: |bytes, window| {
+                sealed::send(bytes, window, sealed::Load { encrypted: false, ..sealed::DROPPING })
+            },
         },
     },
     Peer {

@@ -7,9 +7,9 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::transfer::{self, Process, Run, number};
 
-pub(crate) const TUNED: &str = "window of 8192 packets (`--window`), 1472-byte packets, an ACK a batch, CRC-32 of the whole transfer, no emulated link";
+pub(crate) const TUNED: &str = "the classic format, window of 8192 packets (`--window`), 1472-byte packets, an ACK a batch, CRC-32 of the whole transfer, no emulated link";
 
-pub(crate) const TUNED_NATIVE: &str = "the native format with a fixed window as rdt has it (`--wire native --insecure --pacing off`), which its receiver acknowledges by the batch without being asked";
+pub(crate) const TUNED_NATIVE: &str = "the native format without a cipher, with the fixed window of the row above (`--wire native --insecure --pacing off`), which its receiver acknowledges by the batch without being asked; a CRC-32 of each packet";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wire {
@@ -42,6 +42,7 @@ pub(crate) fn run(directory: &Path, bytes: u64, window: u32, wire: Wire) -> Resu
     let deadline = transfer::deadline();
     let mut command = Command::new(directory.join("rdt-recv"));
     command.args(["--no-link", "--ack-every", "batch", "--bind", "127.0.0.1:0", "--json", "--once"]);
+    command.arg("--insecure");
     let mut receiver = Process::start("rdt-recv", &mut command, "")?;
     let hello = receiver.first_line(deadline)?;
     let address = hello["address"].as_str().context("rdt-recv told no address")?;
@@ -52,7 +53,7 @@ pub(crate) fn run(directory: &Path, bytes: u64, window: u32, wire: Wire) -> Resu
     let summary = receiver.last_line(deadline)?;
     transfer::check_bytes(&summary, bytes)?;
     let [ours, theirs] = ["crc32", "crc32_received"].map(|key| sent[key].as_str());
-    ensure!(ours.is_some() && ours == theirs, "CRC-32 {theirs:?} came for {ours:?}");
+    ensure!(wire == Wire::Native || (ours.is_some() && ours == theirs), "CRC-32 {theirs:?} came for {ours:?}");
     let goodput = sent["goodput_bps"].as_f64().context("rdt-send told no rate")?;
     #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
     let seconds = bytes as f64 * 8.0 / goodput;

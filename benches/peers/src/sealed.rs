@@ -1,4 +1,4 @@
-//! rdt's encrypted connections on a thread of its own in each process: the state machine and the
+//! rdt's connections on a thread of its own in each process: the state machine and the
 //! socket, without `rdt-endpoint`.
 
 use std::collections::BTreeMap;
@@ -19,9 +19,10 @@ use rdt_udp::{Remote, UdpIo, UdpOptions, Waiter};
 
 use crate::meter::{self, Hello, Meter};
 
-pub(crate) const TUNED: &str = "a connection of version 2, AES-128-GCM, fixed window of 8192 packets, unpaced, \
+pub(crate) const TUNED: &str = "a connection with AES-128-GCM, fixed window of 8192 packets, unpaced, \
     1472-byte packets; a thread and its `Waiter` a process; the receiver opens every packet and drops its payload, \
     as `rdt-recv` without `--output`";
+pub(crate) const TUNED_NONE: &str = "as the row of the thread, without a cipher: a CRC-32 of each packet";
 pub(crate) const TUNED_READING: &str =
     "the same, but the receiver copies every byte into a buffer of the application";
 pub(crate) const TUNED_PLAIN: &str = "as the row of the thread, without GSO and GRO";
@@ -39,9 +40,11 @@ pub(crate) struct Load {
     pub(crate) reads: bool,
     /// True to use GSO and GRO.
     pub(crate) offload: bool,
+    /// False for connections without a cipher.
+    pub(crate) encrypted: bool,
 }
 
-pub(crate) const DROPPING: Load = Load { connections: 1, reads: false, offload: true };
+pub(crate) const DROPPING: Load = Load { connections: 1, reads: false, offload: true, encrypted: true };
 pub(crate) const READING: Load = Load { reads: true, ..DROPPING };
 
 /// Returns the responder's key. It is known beforehand, so that handshakes have pattern NK.
@@ -49,7 +52,7 @@ pub(crate) fn identity() -> Arc<StaticKey> {
     Arc::new(StaticKey::generate(&mut Entropy::from_seed([9; 32])))
 }
 
-/// Returns a configuration without congestion control, as that of the unencrypted rows.
+/// Returns a configuration without congestion control, as that of the classic rows.
 pub(crate) fn config(window: u32) -> ConnectionConfig {
     ConnectionConfig {
         sender: SenderConfig {
@@ -60,6 +63,12 @@ pub(crate) fn config(window: u32) -> ConnectionConfig {
         },
         aead: Some(Aead::Aes128Gcm),
         ..ConnectionConfig::default()
+    }
+}
+
+impl Load {
+    fn config(self, window: u32) -> ConnectionConfig {
+        ConnectionConfig { one_way: true, dangerously_unencrypted: !self.encrypted, ..config(window) }
     }
 }
 
@@ -133,9 +142,9 @@ pub(crate) fn receive(bytes: u64, load: Load) -> Result<()> {
     let (mut io, limits) = bind(load)?;
     meter::print_hello(io.local_addr()?, None);
     let mut set = ConnectionSet::new(limits, Entropy::from_seed([1; 32]));
-    let config = config(1);
+    let config = load.config(1);
     let receiver = ReceiverConfig { keep_payload: load.reads, ..config.receiver };
-    let config = ConnectionConfig { receiver, one_way: true, ..config };
+    let config = ConnectionConfig { receiver, ..config };
     set.listen(ResponderConfig { config, ..ResponderConfig::open(identity()) });
     let mut waiter = Waiter::new(io.socket(), Duration::ZERO)?;
     let mut taking = Taking {
@@ -157,7 +166,7 @@ const HANDSHAKES: usize = 8;
 /// Application that sends the streams.
 struct Making {
     peer: Remote,
-    window: u32,
+    config: ConnectionConfig,
     /// Bytes of the streams that are not written.
     streams: BTreeMap<ConnectionId, u64>,
     source: Vec<u8>,
@@ -174,8 +183,7 @@ impl Making {
         while self.streams.len() < self.connections.min(self.connected + HANDSHAKES) {
             let remote = Some(identity().public());
             let initiator = InitiatorConfig { remote, ..InitiatorConfig::default() };
-            let config = ConnectionConfig { one_way: true, ..config(self.window) };
-            let id = set.connect(now, self.peer, initiator, config).context("opening")?;
+            let id = set.connect(now, self.peer, initiator, self.config.clone()).context("opening")?;
             self.streams.insert(id, self.bytes / self.connections as u64);
         }
         Ok(())
@@ -242,7 +250,7 @@ pub(crate) fn send(bytes: u64, window: u32, load: Load) -> Result<()> {
     let mut waiter = Waiter::new(io.socket(), Duration::ZERO)?;
     let mut making = Making {
         peer,
-        window,
+        config: load.config(window),
         streams: BTreeMap::new(),
         source: meter::source(),
         bytes,

@@ -9,17 +9,19 @@ use std::sync::mpsc::{Sender as Told, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rdt_endpoint::thread::{Application, Flow, run};
+use rdt_crypto::{Entropy, StaticKey};
+use rdt_endpoint::thread::{Application, Flow, run, send_memory};
 use rdt_endpoint::truesize::socket_buffer;
+use rdt_server::{LinkMode, SenderId, Server, ServerConfig};
 use rdt_transport::{
-    AckPolicy, ClassicConfig, ConnectionSet, ConnectionSetConfig, LinkProperties, ReceiverConfig,
-    ReceiverEvent, Sender, SenderConfig, SenderEvent,
+    AckPolicy, ConnectionConfig, ConnectionEvent, ConnectionId, ConnectionSet, ConnectionSetConfig, Endpoint,
+    InitiatorConfig, LinkProperties, ReceiverConfig, ReceiverEvent, ResponderConfig, Sender, SenderConfig,
+    SenderEvent, Wire,
 };
 use rdt_udp::{Connected, Offload, Remote, SendCall, UdpIo, UdpOptions, UdpStats, Waiter};
 
-/// Size of a transfer, bytes, and its CRC-32 (docs/PROTOCOL.md, section 1).
+/// Size of a transfer, bytes.
 const BYTES: u64 = 4 << 20;
-const CRC: u32 = 0x05B0_360D;
 /// Bytes acknowledged when the send call stops working.
 const BEFORE: u64 = BYTES / 4;
 
@@ -50,8 +52,37 @@ struct Sending {
     losses: Vec<Loss>,
     written: u64,
     is_finished: bool,
-    crc: Option<u32>,
+    /// Connection (native), once its handshake is complete.
+    connection: Option<ConnectionId>,
     until: Instant,
+}
+
+impl Sending {
+    /// Disables the send calls if enough is acknowledged. Returns the number of bytes to be written
+    /// by now: half of them are withheld until the change.
+    fn limit(&mut self, acknowledged: u64) -> u64 {
+        if acknowledged >= BEFORE {
+            self.losses.drain(..).for_each(|loss| loss.strike(&self.socket));
+        }
+        if self.losses.is_empty() { BYTES } else { BYTES / 2 }
+    }
+
+    /// Writes up to byte `limit`. Returns the number of bytes.
+    fn fill<'a>(&mut self, limit: u64, spare: impl Iterator<Item = &'a mut [u8]>) -> usize {
+        let left = usize::try_from(limit - self.written).expect("4 MiB");
+        let mut written = 0;
+        for (byte, offset) in spare.flatten().take(left).zip(self.written..) {
+            *byte = byte_at(offset);
+            written += 1;
+        }
+        self.written += written as u64;
+        written
+    }
+
+    /// True once, when all is written.
+    fn is_end(&mut self) -> bool {
+        self.written == BYTES && !std::mem::replace(&mut self.is_finished, true)
+    }
 }
 
 impl Application<Sender> for Sending {
@@ -60,33 +91,42 @@ impl Application<Sender> for Sending {
         while let Some(event) = sender.poll_event() {
             match event {
                 SenderEvent::Connected { .. } => {}
-                SenderEvent::Finished { crc } => {
-                    self.crc = Some(crc);
-                    return Flow::Done;
-                }
+                SenderEvent::Finished { .. } => return Flow::Done,
                 SenderEvent::Failed { error, .. } => panic!("{error}"),
             }
         }
-        if sender.stats().bytes_acked >= BEFORE {
-            self.losses.drain(..).for_each(|loss| loss.strike(&self.socket));
+        let limit = self.limit(sender.stats().bytes_acked);
+        while let n @ 1.. = self.fill(limit, sender.spare().expect("it is open")) {
+            sender.advance(n);
         }
-        // Half of the data is withheld until the change.
-        let limit = if self.losses.is_empty() { BYTES } else { BYTES / 2 };
-        while self.written < limit {
-            let spare = sender.spare().expect("it is open");
-            if spare.is_empty() {
-                return Flow::Wait(Some(self.until));
-            }
-            let begin = self.written;
-            for byte in spare.flatten().take(usize::try_from(limit - begin).expect("4 MiB")) {
-                *byte = byte_at(self.written);
-                self.written += 1;
-            }
-            sender.advance(usize::try_from(self.written - begin).expect("4 MiB"));
-        }
-        if self.written == BYTES && !std::mem::replace(&mut self.is_finished, true) {
+        if self.is_end() {
             sender.finish().expect("it is open");
         }
+        Flow::Wait(Some(self.until))
+    }
+}
+
+impl Application<ConnectionSet<()>> for Sending {
+    fn pump(&mut self, now: Instant, set: &mut ConnectionSet<()>) -> Flow {
+        assert!(now < self.until, "it does not end: {:?}", set.stats());
+        while let Some((id, event)) = set.poll_event() {
+            match event {
+                ConnectionEvent::Connected { .. } => self.connection = Some(id),
+                ConnectionEvent::Delivered { .. } => return Flow::Done,
+                ConnectionEvent::Closed(closed) => panic!("{closed}"),
+                _ => {}
+            }
+        }
+        let Some(id) = self.connection else { return Flow::Wait(Some(self.until)) };
+        set.with(now, id, |connection| {
+            let limit = self.limit(connection.stats().sender.bytes_acked);
+            while let n @ 1.. = self.fill(limit, connection.spare().expect("it is open")) {
+                connection.advance(n);
+            }
+            if self.is_end() {
+                connection.finish();
+            }
+        });
         Flow::Wait(Some(self.until))
     }
 }
@@ -96,16 +136,32 @@ fn byte_at(offset: u64) -> u8 {
     u32::try_from(offset / 4).expect("4 MiB").to_le_bytes()[usize::try_from(offset % 4).expect("below 4")]
 }
 
-/// Application that confirms the transfer, and reports its checksum.
-struct Receiving(Told<u32>);
+/// Application that compares each byte with the array, confirms the transfer and reports its size.
+struct Receiving {
+    read: u64,
+    told: Told<u64>,
+}
 
-impl Application<ConnectionSet<Remote>> for Receiving {
-    fn pump(&mut self, _: Instant, set: &mut ConnectionSet<Remote>) -> Flow {
-        while let Some((peer, event)) = set.poll_classic_event() {
+impl Receiving {
+    fn read(&mut self, now: Instant, server: &mut Server<Remote>, sender: SenderId<Remote>) {
+        while let data @ [_, ..] = server.data(sender).expect("it keeps the payload") {
+            assert!(data.iter().zip(self.read..).all(|(byte, offset)| *byte == byte_at(offset)));
+            let n = data.len();
+            server.consume(now, sender, n);
+            self.read += n as u64;
+        }
+    }
+}
+
+impl Application<Server<Remote>> for Receiving {
+    fn pump(&mut self, now: Instant, server: &mut Server<Remote>) -> Flow {
+        while let Some((sender, event)) = server.poll_event() {
             match event {
-                ReceiverEvent::Finished { crc, .. } => {
-                    set.confirm_classic(peer);
-                    self.0.send(crc).expect("the test waits for it");
+                ReceiverEvent::Readable => self.read(now, server, sender),
+                ReceiverEvent::Finished { .. } => {
+                    self.read(now, server, sender);
+                    server.confirm(now, sender);
+                    self.told.send(self.read).expect("the test waits for it");
                     // The last turn sends the FIN-ACK.
                     return Flow::Done;
                 }
@@ -117,21 +173,31 @@ impl Application<ConnectionSet<Remote>> for Receiving {
     }
 }
 
+/// Returns a server of both formats with this key.
+fn server(identity: Arc<StaticKey>, far: &UdpIo) -> Server<Remote> {
+    let receiver =
+        ReceiverConfig { ack: AckPolicy::Batch, keep_payload: true, ..ReceiverConfig::reference() };
+    let mut config = ServerConfig::new(receiver, LinkMode::None);
+    config.listener.socket_buffer = Some(socket_buffer(far.stats().receive_buffer));
+    let mut server = Server::new(config);
+    let (environment, entropy) = (ConnectionSetConfig::default(), Entropy::from_seed([2; 32]));
+    server.listen(ResponderConfig::open(identity), environment, entropy);
+    server
+}
+
 /// Runs a transfer between two threads. Returns the offloads of the sender before and after, and
 /// its counters.
 fn transfer(config: SenderConfig, gso: bool, losses: &[Loss]) -> (Offload, Offload, UdpStats) {
     let options = UdpOptions { gso, by_reference: true, ..UdpOptions::default() };
     let mut far = UdpIo::bind(([127, 0, 0, 1], 0).into(), options).expect("loopback has ports");
     let to = far.local_addr().expect("a bound socket has an address");
-    let receiver = ReceiverConfig { ack: AckPolicy::Batch, ..ReceiverConfig::reference() };
-    let socket_buffer = Some(socket_buffer(far.stats().receive_buffer));
-    let classic = Some(ClassicConfig::new(receiver));
-    let limits = ConnectionSetConfig { classic, socket_buffer, ..ConnectionSetConfig::default() };
+    let identity = Arc::new(StaticKey::generate(&mut Entropy::from_seed([3; 32])));
+    let remote = Some(identity.public());
     let (told, arrived) = channel();
     let receiving = thread::spawn(move || {
         let mut waiter = Waiter::new(far.socket(), Duration::ZERO).expect("a poller");
-        run(&mut ConnectionSet::classic_only(limits), &mut far, &mut Receiving(told), &mut waiter)
-            .expect("it reads");
+        let mut server = server(identity, &far);
+        run(&mut server, &mut far, &mut Receiving { read: 0, told }, &mut waiter).expect("it reads");
     });
     let losses = losses.to_vec();
     // A system call filter belongs to the thread and cannot be removed.
@@ -141,17 +207,25 @@ fn transfer(config: SenderConfig, gso: bool, losses: &[Loss]) -> (Offload, Offlo
         let socket = io.socket();
         let mut waiter = Waiter::new(io.socket(), Duration::ZERO).expect("a poller");
         let mut io = Connected::new(io, to);
-        let memory = rdt_endpoint::thread::send_memory(&mut io);
+        let memory = send_memory(&mut io);
         let before = io.io().offload();
-        let mut sending = Sending { socket, losses, written: 0, is_finished: false, crc: None, until };
-        let mut sender = Sender::with_memory(config, memory).expect("a valid configuration");
-        sender.open().expect("it is new");
-        run(&mut sender, &mut io, &mut sending, &mut waiter).expect("it sends");
-        assert_eq!(sending.crc, Some(CRC), "as the receiver computed it");
+        let mut sending = Sending { socket, losses, written: 0, is_finished: false, connection: None, until };
+        if config.wire == Wire::Classic {
+            let mut sender = Sender::with_memory(config, memory).expect("a valid configuration");
+            sender.open().expect("it is new");
+            run(&mut sender, &mut io, &mut sending, &mut waiter).expect("it sends");
+        } else {
+            let (limits, entropy) = (ConnectionSetConfig::default(), Entropy::from_seed([1; 32]));
+            let mut set = ConnectionSet::with_memory(limits, entropy, memory);
+            let keys = InitiatorConfig { remote, ..InitiatorConfig::default() };
+            let config = ConnectionConfig { sender: config, one_way: true, ..ConnectionConfig::default() };
+            set.connect(rdt_udp::clock::now(), (), keys, config).expect("a valid configuration");
+            run(&mut set, &mut io, &mut sending, &mut waiter).expect("it sends");
+        }
         (before, io.io().offload(), io.io().stats())
     });
     let ways = sending.join().expect("the sender ends");
-    assert_eq!(arrived.recv(), Ok(CRC));
+    assert_eq!(arrived.recv(), Ok(BYTES));
     receiving.join().expect("the receiver ends");
     ways
 }
@@ -159,7 +233,7 @@ fn transfer(config: SenderConfig, gso: bool, losses: &[Loss]) -> (Offload, Offlo
 fn configs() -> [SenderConfig; 2] {
     let link =
         LinkProperties { rtt_s: 0.0, speed_bps: 1e9, loss_forward: 0.0, loss_reverse: 0.0, buffer: 100 };
-    [SenderConfig::new(512, link), SenderConfig::native(7)]
+    [SenderConfig::new(512, link), SenderConfig::native(0)]
 }
 
 #[test]
