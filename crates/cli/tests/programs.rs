@@ -28,6 +28,7 @@ mod programs {
     #[cfg(target_os = "linux")]
     mod kernel_udp;
     mod keys;
+    mod library;
     mod local;
     mod measure;
     mod names;

@@ -26,7 +26,7 @@ pub(super) fn key_of(folder: &Path) -> String {
 }
 
 /// Returns the ticket of a receiver with `--json`.
-fn ticket_of(receiver: &Receiver) -> String {
+pub(super) fn ticket_of(receiver: &Receiver) -> String {
     let event: Value = serde_json::from_str(&receiver.program.line("initialized")).unwrap();
     event["ticket"].as_str().unwrap().to_string()
 }
