@@ -52,8 +52,7 @@ fn goodput(config: SenderConfig) -> f64 {
     let mut path = PathConfig::symmetric(Duration::from_millis(40), Bitrate::from_bps(50_000_000))
         .queue_size(QueueSize::Packets(167));
     path.forward = path.forward.loss(Loss::Bernoulli(Probability::new(0.001).expect("from 0 to 1")));
-    let mut server = ServerConfig::new(ReceiverConfig::reference(), LinkMode::None);
-    server.listener.secret = Some([1; 32]);
+    let server = ServerConfig::new(ReceiverConfig::reference(), LinkMode::None);
     let mut simulation = Simulation::new();
     let server = simulation.add_server(server);
     let sender = simulation.add_sender(config, server, BYTES).expect("a valid configuration");

@@ -16,9 +16,7 @@ const SECONDS: u64 = 30;
 
 fn main() {
     let mut simulation = Simulation::new();
-    let mut server = ServerConfig::new(ReceiverConfig::reference(), LinkMode::None);
-    // Without a secret there are no cookies, and native senders receive no answer.
-    server.listener.secret = Some([1; 32]);
+    let server = ServerConfig::new(ReceiverConfig::reference(), LinkMode::None);
     let server = simulation.add_server(server);
 
     let path = PathConfig::symmetric(Duration::from_millis(40), Bitrate::from_bps(50_000_000))

@@ -393,7 +393,7 @@ local function native_ack(c, start, stop)
     return at
 end
 
--- Packets of the native handshake (N9), VERSIONS (N5) and RESET (N8). Packets with a number are sealed.
+-- Packets of the native handshake (N6), VERSIONS (N5) and RESET (N8). Packets with a number are sealed.
 local handshake = {}
 handshake[2] = function(c)
     reserved(c, le(c.raw, 2, 2))

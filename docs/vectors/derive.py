@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Derives and checks version-2.txt by the rules of docs/PROTOCOL.md (N8, N9), without code of rdt.
+"""Derives and checks native.txt by the rules of docs/PROTOCOL.md (N1, N6), without code of rdt.
 
 Input: private keys, shared secrets and packets. Each Noise message is computed again and compared,
 each sealed packet is opened. The values in between are written next to them.
@@ -14,9 +14,9 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-FILE = pathlib.Path(__file__).with_name("version-2.txt")
+FILE = pathlib.Path(__file__).with_name("native.txt")
 HEADER = """\
-# Three connections of version 2, explained in docs/PROTOCOL.md, N10. Times are in microseconds after the
+# Three native connections, explained in docs/PROTOCOL.md, N9. Times are in microseconds after the
 # start. "opened" is the body of a sealed packet. Private keys, shared secrets and packets are written by
 # `cargo test -p rdt-transport --lib write_vectors -- --ignored`, all other values by `derive.py`.
 """

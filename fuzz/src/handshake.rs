@@ -17,7 +17,7 @@ use rdt_testing::packets::{HEADER, connection_id, native, set_check};
 /// Largest number of half-open connections.
 const MAX_HALF_OPEN: usize = 8;
 
-/// Types of packets (docs/PROTOCOL.md, N8).
+/// Types of packets (docs/PROTOCOL.md, N1).
 const SYN: u8 = 1;
 const RETRY: u8 = 2;
 const SYN_ACK: u8 = 3;
@@ -198,7 +198,7 @@ impl Harness {
 
     fn drain(&mut self, is_own: bool) {
         for _ in 0..1000 {
-            self.out.native();
+            self.out.clear();
             let Some(peer) = self.set.poll_transmit(self.now, &mut self.out) else { break };
             for datagram in self.out.datagrams() {
                 if datagram.starts_with(&[0xD2, RETRY]) {

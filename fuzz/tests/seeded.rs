@@ -124,7 +124,39 @@ fn open_sealed() {
     search("open_sealed", rdt_fuzz::open_sealed::run, &[]);
 }
 
+/// Returns the bytes from which `arbitrary` makes variant `index` of an enum with `count` variants.
+fn variant(index: u64, count: u64) -> [u8; 4] {
+    ((index << 32) / count + 1).to_le_bytes()[..4].try_into().expect("four bytes")
+}
+
+/// A connection that is not encrypted, data in both directions, and a forged packet of each type.
+fn forging_peer() -> Vec<u8> {
+    const OPS: u64 = 18;
+    const TYPES: u64 = 7;
+    let op = |index: u64, fields: &[u8]| [&[1][..], &variant(index, OPS), fields].concat();
+    let deliver_all = op(2, &[]);
+    let near = [&variant(0, 2)[..], &[0]].concat();
+    let ack = [&near[..], &[9, 0], &near, &[0, 9, 0, 0, 0, 0, 0, 0], &[1, 1, 0, 0], &[1, 3, 0, 9, 0, 0, 0]]
+        .concat();
+    let bodies = [
+        [&near[..], &[100, 0, 1, 0, 0, 0]].concat(),
+        ack,
+        [&near[..], &[0]].concat(),
+        [&near[..], &[0]].concat(),
+    ];
+    let mut input = vec![1 | 2 | 64];
+    (0..6).for_each(|_| input.extend(&deliver_all));
+    for (kind, body) in (0..).zip(bodies) {
+        input.extend(op(16, &[50, 0]));
+        input.extend(op(10, &[0, 0, 0, 40]));
+        input.extend(op(10, &[1, 0, 0, 40]));
+        input.extend(op(7, &[&[0, 100][..], &variant(kind, TYPES), &body].concat()));
+        (0..3).for_each(|_| input.extend(&deliver_all));
+    }
+    input
+}
+
 #[test]
 fn connection_machine() {
-    search("connection_machine", rdt_fuzz::connection_machine::run, &[]);
+    search("connection_machine", rdt_fuzz::connection_machine::run, &[&forging_peer()]);
 }

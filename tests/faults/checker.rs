@@ -180,8 +180,13 @@ impl Checker {
     }
 
     /// Returns the side that sends from this address.
-    pub(super) fn side(&self, from: NodeId) -> usize {
+    fn side(&self, from: NodeId) -> usize {
         if from == self.responder { RESPONDER } else { INITIATOR }
+    }
+
+    /// True for an old address of the initiator, at which nobody is.
+    fn is_gone(&self, to: NodeId) -> bool {
+        to != self.responder && to != self.initiator
     }
 
     fn rule(&mut self, holds: bool, what: impl FnOnce() -> String) {
@@ -195,6 +200,7 @@ impl Checker {
         if let Some(id) = wire::id_of(datagram, SYN) {
             if self.session.ids[INITIATOR] != Some(id) {
                 self.session = Session::default();
+                self.taken.clear();
                 self.session.ids[INITIATOR] = Some(id);
             }
             self.session.controls += 1;
@@ -302,10 +308,10 @@ impl Checker {
         self.session.flows[side].offered = cumulative + window;
     }
 
-    /// Notes a datagram that arrived.
-    pub(super) fn on_arrived(&mut self, now: Instant, from: NodeId, to: NodeId, datagram: &[u8]) {
+    /// Notes a datagram that arrived from one node at another.
+    pub(super) fn on_arrived(&mut self, now: Instant, (from, to): (NodeId, NodeId), datagram: &[u8]) {
         let side = self.side(from);
-        if side == RESPONDER && to != self.initiator {
+        if self.is_gone(to) {
             return;
         }
         self.count_arrival(1 - side, now);
@@ -337,26 +343,31 @@ impl Checker {
         self.arrivals[side].filter(|(at, _)| *at == now).map_or(0, |(_, count)| count)
     }
 
-    pub(super) fn count_arrival(&mut self, side: usize, now: Instant) {
+    fn count_arrival(&mut self, side: usize, now: Instant) {
         self.arrivals[side] = Some((now, self.arrived_at(side, now) + 1));
     }
 
     /// Returns an ACK that acknowledges what was never sent, like the one in `datagram`, which
-    /// arrived from `from`.
+    /// arrived from one node at another.
     ///
     /// Not what may be sent before the side reads of it: a receiver that acknowledges what did not
     /// arrive cannot be told from one that has it.
     pub(super) fn forge(
         &mut self,
         now: Instant,
-        from: NodeId,
+        (from, to): (NodeId, NodeId),
         datagram: &[u8],
         mut random: impl FnMut(u64) -> u64,
     ) -> Option<Vec<u8>> {
+        // Of a responder that restarted, it is not known what was sent.
+        if self.forgotten || self.is_gone(to) {
+            return None;
+        }
         let side = self.side(from);
         let packet = wire::decode(datagram).filter(|packet| self.session.ids[1 - side] == Some(packet.id))?;
         let mut ack = packet.ack.filter(|_| packet.kind == wire::ACK)?;
-        if self.arrived_at(1 - side, now) >= turn() {
+        let is_taken = self.taken.contains(&(1 - side, packet.number));
+        if is_taken || self.arrived_at(1 - side, now) >= turn() {
             return None;
         }
         let sent = self.flow(1 - side).sent;
@@ -368,6 +379,7 @@ impl Checker {
             ack.blocks.push((start, sent.max(start) + 1 + random(5000)));
         }
         self.taken.insert((1 - side, packet.number + 1));
+        self.count_arrival(1 - side, now);
         Some(wire::forge_ack(datagram, &ack))
     }
 }

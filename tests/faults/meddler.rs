@@ -20,6 +20,8 @@ pub(super) struct Meddler {
     rng: SmallRng,
     /// Arrivals in a thousand that are followed by a forged packet.
     forged: u32,
+    /// True to forge ACKs too.
+    forges_acks: bool,
     /// ACKs that were forged.
     pub(super) forged_acks: u64,
     old: Vec<Vec<u8>>,
@@ -39,13 +41,14 @@ pub(super) struct Shared(pub(super) Arc<Mutex<Meddler>>);
 impl Meddler {
     pub(super) fn new(
         seed: u64,
-        forged: u32,
+        (forged, forges_acks): (u32, bool),
         responder: NodeId,
         checker: Option<Arc<Mutex<Checker>>>,
     ) -> Self {
         Self {
             rng: SmallRng::seed_from_u64(seed ^ 0x5EED),
             forged,
+            forges_acks,
             forged_acks: 0,
             old: Vec::new(),
             responder,
@@ -70,8 +73,8 @@ impl Meddler {
         }
     }
 
-    /// Returns a packet that follows `datagram`, which arrived from `from`.
-    fn meddle(&mut self, now: Instant, from: NodeId, datagram: &[u8]) -> Option<Vec<u8>> {
+    /// Returns a packet that follows `datagram`, which arrived from one node at another.
+    fn meddle(&mut self, now: Instant, ends: (NodeId, NodeId), datagram: &[u8]) -> Option<Vec<u8>> {
         if !self.rng.random_bool(f64::from(self.forged) / 1000.0) {
             return None;
         }
@@ -84,7 +87,7 @@ impl Meddler {
             old[at] = datagram.to_vec();
         }
         // Of a connection with a cipher, nobody can forge an ACK.
-        let kinds = if self.checker.is_some() { 5 } else { 3 };
+        let kinds = if self.checker.is_some() && self.forges_acks { 5 } else { 3 };
         let mut changed = match rng.random_range(0..kinds) {
             0 => datagram.to_vec(),
             1 => old[rng.random_range(0..old.len())].clone(),
@@ -96,13 +99,16 @@ impl Meddler {
             }
             _ => {
                 let mut checker = self.checker.as_ref()?.lock().unwrap();
-                let ack = checker.forge(now, from, datagram, |below| rng.random_range(0..below.max(1)));
+                let ack = checker.forge(now, ends, datagram, |below| rng.random_range(0..below.max(1)));
                 self.forged_acks += u64::from(ack.is_some());
                 return ack;
             }
         };
         if rng.random_bool(0.1) {
             changed.truncate(rng.random_range(0..=changed.len()));
+        }
+        if let Some(checker) = &self.checker {
+            checker.lock().unwrap().on_arrived(now, ends, &changed);
         }
         Some(changed)
     }
@@ -120,14 +126,8 @@ impl Interceptor for Shared {
     fn on_arrived(&mut self, now: Instant, from: NodeId, to: NodeId, datagram: &[u8]) -> Vec<Vec<u8>> {
         let mut meddler = self.0.lock().unwrap();
         if let Some(checker) = &meddler.checker {
-            checker.lock().unwrap().on_arrived(now, from, to, datagram);
+            checker.lock().unwrap().on_arrived(now, (from, to), datagram);
         }
-        let added = meddler.meddle(now, from, datagram);
-        if let (Some(checker), Some(_)) = (&meddler.checker, &added) {
-            let mut checker = checker.lock().unwrap();
-            let to = 1 - checker.side(from);
-            checker.count_arrival(to, now);
-        }
-        added.into_iter().collect()
+        meddler.meddle(now, (from, to), datagram).into_iter().collect()
     }
 }

@@ -86,6 +86,11 @@ fn moves(plan: &Plan) -> bool {
     plan.seed % 11 < 4 && plan.restart.is_none()
 }
 
+/// True if both sides update their keys.
+fn updates_keys(plan: &Plan) -> bool {
+    plan.seed % 3 == 1
+}
+
 impl<'a> Run<'a> {
     fn new(plan: &'a Plan) -> Result<Self, String> {
         let mut simulation = Simulation::new();
@@ -103,7 +108,9 @@ impl<'a> Run<'a> {
             let nodes = [initiator, responder];
             Arc::new(Mutex::new(Checker::new(nodes, bytes, window, tahoe, has_auth)))
         });
-        let meddler = Meddler::new(plan.seed, plan.forged, responder, checker.clone());
+        // Beside a key update, the phase of a forged packet may be an old one, and the packet void.
+        let forging = (plan.forged, !updates_keys(plan));
+        let meddler = Meddler::new(plan.seed, forging, responder, checker.clone());
         let meddler = Arc::new(Mutex::new(meddler));
         simulation.intercept(Box::new(Shared(meddler.clone())));
         let (keys, config) = (opening.keys.clone(), opening.config.clone());
@@ -163,7 +170,7 @@ impl<'a> Run<'a> {
         let mut acts: Vec<(Duration, Act)> = Vec::new();
         acts.extend(self.plan.stall.map(|(from, until)| (from, Act::Stall(until))));
         acts.extend(self.plan.restart.map(|(at, who)| (at, Act::Restart(who))));
-        if self.plan.seed % 3 == 1 {
+        if updates_keys(self.plan) {
             acts.extend(KEY_UPDATES_MS.map(|ms| (Duration::from_millis(ms), Act::UpdateKeys)));
         }
         if moves(self.plan) {

@@ -161,7 +161,7 @@ fn disordered_handshakes_end_no_transfer() {
         // Eight consecutive tries may be lost, which exceeds an idle timeout of 25 s: a reset would
         // be correct then.
         let mut config = server_config(receiver());
-        config.listener.native_idle = secs(600);
+        config.native_idle = secs(600);
         let server = simulation.add_server(config);
         let wire = simulation.add_wire(Path::new(run.path.clone(), seed));
         let senders: Vec<NodeId> = (0..50)

@@ -18,7 +18,7 @@ fn thin(back: u64, congestion: Algorithm) -> Run {
 #[test]
 fn slow_reverse_link_carries_acks() {
     for congestion in [Algorithm::Bbr, Algorithm::Cubic] {
-        for back in [1_000_000, 250_000] {
+        for back in [1_330_000, 330_000] {
             let done = thin(back, congestion).run();
             let (there, back) = (done.forward.sent, done.reverse.sent);
             eprintln!("{congestion}: {:.1} Mbit/s, {there} packets and {back} back", done.goodput() / 1e6);
@@ -31,7 +31,7 @@ fn slow_reverse_link_carries_acks() {
 
 #[test]
 fn losses_do_not_flood_reverse_link() {
-    let run = thin(1_000_000, Algorithm::Bbr).loss(Loss::every_nth(64));
+    let run = thin(1_330_000, Algorithm::Bbr).loss(Loss::every_nth(64));
     let done = run.run();
     eprintln!("{:.1} Mbit/s, {:?}", done.goodput() / 1e6, done.reverse);
     assert!(done.goodput() > 90e6, "{}", done.goodput());

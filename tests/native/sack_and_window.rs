@@ -20,7 +20,9 @@ const BAND: f64 = 0.1;
 /// Mean throughput in Mbps, and mean number of timeouts of a transfer.
 fn mean(recovery: LossDetection, initial_window: u32) -> (f64, f64) {
     let rto = RtoPolicy::Rfc6298 { min: secs(1), backoff_max: secs(60) };
-    let config = SenderConfig { recovery, initial_window, rto, pacing: false, ..native(Algorithm::Reno) };
+    // Of the initial size: the search for a larger MTU takes a part of the initial window.
+    let config = SenderConfig { packet_size: 1200, pacing: false, ..native(Algorithm::Reno) };
+    let config = SenderConfig { recovery, initial_window, rto, ..config };
     let run = Run::new(8_000_000, ms(10)).queue(50).bytes(BYTES).config(config);
     let run = run.loss_both_ways(&bernoulli(0.025));
     let first = seed();

@@ -125,7 +125,6 @@ impl Failure {
             CloseReason::Protocol => "protocol".into(),
             CloseReason::Aborted => "aborted".into(),
             CloseReason::Storage => "storage".into(),
-            CloseReason::Checksum => "checksum".into(),
             CloseReason::Idle => "idle".into(),
             CloseReason::NoConnection => "no_connection".into(),
             other => other.code().to_string(),
@@ -154,8 +153,7 @@ mod tests {
     fn close_by_receiver_exits_with_8() {
         for code in 0..=8 {
             let failure = closed(CloseReason::from_code(code));
-            let checksum = code == CloseReason::Checksum.code();
-            assert_eq!(failure.code(), if checksum { CHECKSUM } else { 8 }, "{code}");
+            assert_eq!(failure.code(), 8, "{code}");
         }
         assert_eq!(closed(CloseReason::Storage).close_reason().as_deref(), Some("storage"));
         assert_eq!(closed(CloseReason::NoConnection).close_reason().as_deref(), Some("no_connection"));

@@ -1,6 +1,6 @@
 //! Tokens: stateless resets, and cookies that save a round trip at the next connection.
 //!
-//! The cookie of a RETRY is in `rdt-transport`.
+//! The cookie of a RETRY, which needs no key of a connection, is in `rdt-transport`.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Handshakes, key schedule and sealed packets of `docs/vectors/version-2.txt`.
+//! Handshakes, key schedule and sealed packets of `docs/vectors/native.txt`.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::{
     StaticKey, hex,
 };
 
-const VECTORS: &str = include_str!("../vectors/version-2.txt");
+const VECTORS: &str = include_str!("../vectors/native.txt");
 
 /// Recorded connection: values by title, and packets with the bodies of sealed ones.
 struct Connection {

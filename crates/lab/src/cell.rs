@@ -14,7 +14,7 @@ use crate::flow::Flow;
 /// simulator alters results, or records get further metrics, so that old and new results are never
 /// mixed. A test compares the event hashes of some cells with recorded ones, so that a forgotten
 /// raise is found.
-pub const PHYSICS_VERSION: u32 = 5;
+pub const PHYSICS_VERSION: u32 = 6;
 
 /// Engine that runs repetitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -89,8 +89,8 @@ pub(crate) struct Initiator {
 }
 
 impl Initiator {
-    fn new(config: SenderConfig, seed: u64, application: Application, env: &SenderEnv) -> Self {
-        let entropy = entropy(seed, env.id, env.now - env.epoch);
+    fn new(config: SenderConfig, application: Application, env: &SenderEnv) -> Self {
+        let entropy = entropy(config.seed, env.id, env.now - env.epoch);
         let set = ConnectionSetConfig::default();
         let idle_timeout = config.give_up.clamp(IDLE.0, IDLE.1);
         Self {
@@ -146,8 +146,7 @@ impl SenderNode {
             },
             Wire::Native => {
                 config.validate()?;
-                let seed = config.seed;
-                Machine::Native(Box::new(Initiator::new(config, seed, application, env)))
+                Machine::Native(Box::new(Initiator::new(config, application, env)))
             }
         };
         let mut node = Self {

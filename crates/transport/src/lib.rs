@@ -22,8 +22,8 @@
 //! | `receiver/` | one stream: ACKs, receive window, close |
 //! | `receive_buffer/` | reassembly of stream bytes |
 //! | `listener/` | receivers of all classic peers behind one socket: admission, idle timeouts, replies |
-//! | `connection/` | encrypted connection (native): handshake, keys, two streams |
-//! | `connection_set/` | encrypted connections behind one socket: admission, address changes |
+//! | `connection/` | connection (native): handshake, keys, two streams |
+//! | `connection_set/` | connections behind one socket: admission, address changes |
 //! | `cookie.rs` | stateless cookies, which prove that a peer receives at its address |
 //! | `stateless_limit.rs` | rate limits of replies to unconnected addresses |
 //! | `observer.rs`, `qlog/` | events of a sender; their trace for tools such as qvis |

@@ -104,12 +104,6 @@ impl ReceiverApp {
         let active = server.active();
         match event {
             ReceiverEvent::Dropped => {}
-            // Its result comes later, if the writer thread has not ended it yet.
-            ReceiverEvent::Contradicted => {
-                let before = self.finishing.len();
-                self.finishing.retain(|of, finishing| of.peer != peer || finishing.is_gone);
-                self.cut_short |= self.finishing.len() < before && self.store.is_stream();
-            }
             ReceiverEvent::Connected => {
                 self.peer_log.note_format(peer, Format::of(server, peer));
                 self.peer_log.connected(peer, active);

@@ -188,7 +188,7 @@ impl<'a> Plan<'a> {
             stats.max_active,
             megabytes(stats.max_memory()),
         ));
-        if let packets @ 1.. = stats.listener.unencrypted + stats.connections.unencrypted {
+        if let packets @ 1.. = stats.classic_dropped + stats.connections.unencrypted {
             self.log.line(&format!("{packets} packets of unencrypted senders refused"));
         }
         if self.seed.is_some() {
@@ -250,7 +250,7 @@ impl Worker {
         published: Option<&Published>,
     ) -> Result<Self, Failure> {
         let mut config = plan.config;
-        config.unauthenticated = admission.classic;
+        config.classic = admission.classic;
         if let (LinkMode::Emulated { seed }, 1..) = (config.link, index) {
             // The first thread uses the seed itself, as a single thread does.
             config.link = LinkMode::Emulated { seed: child_seed(seed, index as u64) };
@@ -335,7 +335,6 @@ fn configure(args: &RecvArgs) -> Result<(ServerConfig, Option<u64>), Failure> {
     let threads = args.threads as u64;
     let mut config =
         ServerConfig::new(ReceiverConfig { ack, ..receiver }, link).with_memory(memory / threads);
-    config.listener.secret = Some(rand::random());
     config.listener.receiver.acks = args.ack.unwrap_or_default();
     let window = &mut config.listener.receiver.stream_window.max;
     let most = config.listener.peer_memory_limit;

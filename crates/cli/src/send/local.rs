@@ -57,8 +57,7 @@ impl LocalReceiver {
         } else {
             (LinkMode::None, Duration::ZERO)
         };
-        let mut config = ServerConfig::new(receiver, link).with_memory(memory);
-        config.listener.secret = Some(rand::random());
+        let config = ServerConfig::new(receiver, link).with_memory(memory);
         let mut entropy = os_entropy().map_err(TrustError::Entropy)?;
         let identity = (format == Format::Native).then(|| Arc::new(StaticKey::generate(&mut entropy)));
         let key = identity.as_ref().map(|identity| identity.public());

@@ -335,7 +335,7 @@ fn refusing_receiver_gives_reason() {
         let mut syn = [0; 2048];
         let (len, from) = socket.recv_from(&mut syn).unwrap();
         let id = packets::connection_id(&syn[..len]).unwrap();
-        let answer = packets::clear(REFUSE, reason.code(), id, &[]);
+        let answer = packets::native(REFUSE, reason.code(), id, &[]);
         socket.send_to(&answer, from).unwrap();
         let run = sender.ended().with_code(8);
         assert_eq!(run.lines().last(), Some(&"Main:\tconnect failed with status 8"));

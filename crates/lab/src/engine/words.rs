@@ -190,9 +190,7 @@ pub(super) fn server(flow: &Flow, sender: &SenderConfig) -> ServerConfig {
     if let Some((packets, delay)) = flow.ack {
         receiver.acks = AckConfig::exact(packets, delay);
     }
-    let mut server = ServerConfig::new(receiver, LinkMode::None);
-    server.listener.secret = Some([1; 32]);
-    server
+    ServerConfig::new(receiver, LinkMode::None)
 }
 
 /// Initiator of a flow's connection, as `rdt-send` is one.

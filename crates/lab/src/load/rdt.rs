@@ -148,7 +148,6 @@ impl Application<Server<Remote>> for Receiving<'_> {
                 ReceiverEvent::Finished { .. } => self.is_whole = true,
                 ReceiverEvent::Connected
                 | ReceiverEvent::Dropped
-                | ReceiverEvent::Contradicted
                 | ReceiverEvent::Readable
                 | ReceiverEvent::Closed { .. } => {}
             }

@@ -36,6 +36,9 @@ pub struct Conditions {
     pub fixed_window: Option<f64>,
     /// Number of packets that an ACK covers.
     pub ack_every: f64,
+    /// Round trips before the sender may send data: two for a connection of rdt, whose responder
+    /// first checks the address.
+    pub handshake_round_trips: f64,
     /// Initial congestion window, packets.
     pub initial_window: f64,
     /// Lower limit of the retransmission timeout, seconds.
@@ -122,6 +125,7 @@ impl Conditions {
             window: flow.window.map(|bytes| bytes as f64),
             fixed_window: fixed_window(flow),
             ack_every: flow.ack.map_or(2.0, |(packets, _)| f64::from(packets.max(1))),
+            handshake_round_trips: if is_connection(physics, flow) { 2.0 } else { 1.0 },
             initial_window: flow.initial_window.unwrap_or(10).into(),
             min_rto_s: flow.min_rto.map_or(0.2, |time| time.as_secs_f64()),
             #[allow(clippy::cast_precision_loss, reason = "a transfer is far below 2^53 bytes")]
@@ -166,10 +170,19 @@ fn packet(physics: &Physics, flow: &Flow) -> Option<(u32, u32)> {
             Some(size) => (size, size.checked_add(UDP_HEADERS)?),
             None => (packet.checked_sub(UDP_HEADERS)?, packet),
         },
-        FlowKind::Tcp if !physics.engine.is_virtual() => (packet.checked_sub(TCP_HEADERS)?, packet),
         FlowKind::Classic => (packet.checked_sub(UDP_HEADERS + CLASSIC_HEADER)?, packet),
-        FlowKind::Rdt | FlowKind::Tcp => (native_payload(packet)?, packet),
+        _ if is_connection(physics, flow) => (native_payload(packet)?, packet),
+        FlowKind::Rdt | FlowKind::Tcp => (packet.checked_sub(TCP_HEADERS)?, packet),
     })
+}
+
+/// True if a flow is a connection of rdt in the native format.
+fn is_connection(physics: &Physics, flow: &Flow) -> bool {
+    match flow.kind {
+        FlowKind::Rdt => true,
+        FlowKind::Tcp => physics.engine.is_virtual(),
+        FlowKind::Classic | FlowKind::Udp => false,
+    }
 }
 
 /// Bytes of an IPv6 header, and of the header of a fragment (RFC 8200, section 4.5).

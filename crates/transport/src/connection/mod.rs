@@ -2,7 +2,7 @@
 //!
 //! [`Connection`] owns a [`Sender`](crate::Sender) and a `Receiver`, the keys that protect their
 //! packets, and the handshake. It knows no addresses: the set of connections behind a socket does.
-//! `docs/PROTOCOL.md`, N8 and N9, has the packets.
+//! `docs/PROTOCOL.md`, N1 and N6, has the packets.
 //!
 //! | file | owns |
 //! |---|---|

@@ -8,6 +8,7 @@ use crate::wire::classic::REPLY_LEN;
 
 /// Entry of one peer.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a state of its own")]
 pub(super) struct Entry {
     pub(super) receiver: Receiver,
     /// True if the peer is in the table of half-open peers.

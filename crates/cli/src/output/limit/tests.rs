@@ -87,7 +87,6 @@ impl Run {
         let keep_payload = self.reading.is_some();
         let receiver = ReceiverConfig { keep_payload, ..ReceiverConfig::reference() };
         let mut server = ServerConfig::new(receiver, mode);
-        server.listener.secret = Some([1; 32]);
         if let Some(rwnd) = self.rwnd {
             server.listener.receiver.stream_window.max = rwnd;
         }

@@ -1,4 +1,4 @@
-//! Recorded connections of `docs/vectors/version-2.txt`. Each side alone, with fixed entropy, sends
+//! Recorded connections of `docs/vectors/native.txt`. Each side alone, with fixed entropy, sends
 //! the recorded bytes and accepts those of the other side.
 //!
 //! After a change of the format: `cargo test -p rdt-transport --lib write_vectors -- --ignored`,
@@ -16,8 +16,8 @@ use rdt_crypto::{Aead, aes_hardware};
 use super::network::Datagram;
 use super::*;
 
-const RECORDED: &str = include_str!("../../../vectors/version-2.txt");
-const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/vectors/version-2.txt");
+const RECORDED: &str = include_str!("../../../vectors/native.txt");
+const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/vectors/native.txt");
 const SIDES: [&str; 2] = ["initiator", "responder"];
 
 /// Connection that is recorded.
@@ -198,7 +198,7 @@ fn kind(bytes: &[u8]) -> &'static str {
 }
 
 #[test]
-#[ignore = "writes docs/vectors/version-2.txt"]
+#[ignore = "writes docs/vectors/native.txt"]
 fn write_vectors() {
     let mut text = String::new();
     let mut put = |title: &str, bytes: &[u8]| {

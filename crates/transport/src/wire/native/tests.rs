@@ -15,7 +15,7 @@ const CID: u64 = 0x0807_0605_0403_0201;
 const RANDOM: u64 = 0x1817_1615_1413_1211;
 const OFFSET: u64 = 14_440;
 const NOISE: [u8; 8] = [0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7];
-const HEADING: &str = "## N10. Version 2: vectors";
+const HEADING: &str = "## N9. Vectors";
 
 const CLEAR: [&str; 9] = ["SYN", "SYN+", "SYN++", "RETRY", "SYN-ACK", "AUTH", "REFUSE", "VERSIONS", "RESET"];
 const SEALED: [&str; 10] =
