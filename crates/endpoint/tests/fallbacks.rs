@@ -5,15 +5,16 @@
 
 use std::net::UdpSocket;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender as Told, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rdt_endpoint::thread::{Application, Flow, run};
+use rdt_crypto::{Entropy, PublicKey, StaticKey};
+use rdt_endpoint::thread::{Application, Flow, run, send_memory};
 use rdt_endpoint::truesize::socket_buffer;
 use rdt_transport::{
-    AckPolicy, Endpoint, LinkProperties, Listener, ListenerConfig, ReceiverConfig, ReceiverEvent, Sender,
-    SenderConfig, SenderEvent,
+    AckPolicy, Connection, ConnectionConfig, ConnectionEvent, ConnectionSet, ConnectionSetConfig, Endpoint,
+    InitiatorConfig, LinkProperties, Listener, ListenerConfig, ReceiverConfig, ReceiverEvent,
+    ResponderConfig, Sender, SenderConfig, SenderEvent, Spare,
 };
 use rdt_udp::{Connected, Offload, Remote, SendCall, UdpIo, UdpOptions, UdpStats, Waiter};
 
@@ -44,14 +45,83 @@ impl Loss {
     }
 }
 
+/// Stream of one of the formats.
+trait Stream {
+    fn acked(&self) -> u64;
+    fn room(&mut self) -> Spare<'_>;
+    fn advance(&mut self, n: usize);
+    fn finish(&mut self);
+}
+
+impl Stream for Sender {
+    fn acked(&self) -> u64 {
+        self.stats().bytes_acked
+    }
+
+    fn room(&mut self) -> Spare<'_> {
+        self.spare().unwrap_or_default()
+    }
+
+    fn advance(&mut self, n: usize) {
+        self.advance(n);
+    }
+
+    fn finish(&mut self) {
+        self.finish().expect("it is open");
+    }
+}
+
+impl Stream for Connection {
+    fn acked(&self) -> u64 {
+        self.stats().sender.bytes_acked
+    }
+
+    fn room(&mut self) -> Spare<'_> {
+        self.spare().expect("it is open")
+    }
+
+    fn advance(&mut self, n: usize) {
+        self.advance(n);
+    }
+
+    fn finish(&mut self) {
+        self.finish();
+    }
+}
+
 /// Application that sends the DWORD array, and disables send calls in the middle.
 struct Sending {
     socket: Arc<UdpSocket>,
     losses: Vec<Loss>,
     written: u64,
     is_finished: bool,
-    crc: Option<u32>,
+    is_delivered: bool,
     until: Instant,
+}
+
+impl Sending {
+    fn fill(&mut self, stream: &mut impl Stream) {
+        if stream.acked() >= BEFORE {
+            self.losses.drain(..).for_each(|loss| loss.strike(&self.socket));
+        }
+        // Half of the data is withheld until the change.
+        let limit = if self.losses.is_empty() { BYTES } else { BYTES / 2 };
+        while self.written < limit {
+            let room = stream.room();
+            if room.is_empty() {
+                return;
+            }
+            let begin = self.written;
+            for byte in room.flatten().take(usize::try_from(limit - begin).expect("4 MiB")) {
+                *byte = byte_at(self.written);
+                self.written += 1;
+            }
+            stream.advance(usize::try_from(self.written - begin).expect("4 MiB"));
+        }
+        if self.written == BYTES && !std::mem::replace(&mut self.is_finished, true) {
+            stream.finish();
+        }
+    }
 }
 
 impl Application<Sender> for Sending {
@@ -61,31 +131,34 @@ impl Application<Sender> for Sending {
             match event {
                 SenderEvent::Connected { .. } => {}
                 SenderEvent::Finished { crc } => {
-                    self.crc = Some(crc);
+                    assert_eq!(crc, CRC, "as the receiver computed it");
+                    self.is_delivered = true;
                     return Flow::Done;
                 }
                 SenderEvent::Failed { error, .. } => panic!("{error}"),
             }
         }
-        if sender.stats().bytes_acked >= BEFORE {
-            self.losses.drain(..).for_each(|loss| loss.strike(&self.socket));
-        }
-        // Half of the data is withheld until the change.
-        let limit = if self.losses.is_empty() { BYTES } else { BYTES / 2 };
-        while self.written < limit {
-            let spare = sender.spare().expect("it is open");
-            if spare.is_empty() {
-                return Flow::Wait(Some(self.until));
+        self.fill(sender);
+        Flow::Wait(Some(self.until))
+    }
+}
+
+impl Application<ConnectionSet<()>> for Sending {
+    fn pump(&mut self, now: Instant, set: &mut ConnectionSet<()>) -> Flow {
+        assert!(now < self.until, "it does not end");
+        let mut writable = None;
+        while let Some((id, event)) = set.poll_event() {
+            match event {
+                ConnectionEvent::Delivered { .. } => {
+                    self.is_delivered = true;
+                    return Flow::Done;
+                }
+                ConnectionEvent::Closed(closed) => panic!("{closed}"),
+                _ => writable = Some(id),
             }
-            let begin = self.written;
-            for byte in spare.flatten().take(usize::try_from(limit - begin).expect("4 MiB")) {
-                *byte = byte_at(self.written);
-                self.written += 1;
-            }
-            sender.advance(usize::try_from(self.written - begin).expect("4 MiB"));
         }
-        if self.written == BYTES && !std::mem::replace(&mut self.is_finished, true) {
-            sender.finish().expect("it is open");
+        if let Some(id) = writable {
+            set.with(now, id, |connection| self.fill(connection));
         }
         Flow::Wait(Some(self.until))
     }
@@ -96,16 +169,19 @@ fn byte_at(offset: u64) -> u8 {
     u32::try_from(offset / 4).expect("4 MiB").to_le_bytes()[usize::try_from(offset % 4).expect("below 4")]
 }
 
-/// Application that confirms the transfer, and reports its checksum.
-struct Receiving(Told<u32>);
+/// Application that receives one transfer, and compares it.
+struct Receiving {
+    bytes: u64,
+}
 
 impl Application<Listener<Remote>> for Receiving {
     fn pump(&mut self, _: Instant, listener: &mut Listener<Remote>) -> Flow {
         while let Some((peer, event)) = listener.poll_event() {
             match event {
-                ReceiverEvent::Finished { crc, .. } => {
+                ReceiverEvent::Finished { crc, bytes, .. } => {
+                    assert_eq!(crc, CRC);
+                    self.bytes = bytes;
                     listener.confirm(peer);
-                    self.0.send(crc).expect("the test waits for it");
                     // The last turn sends the FIN-ACK.
                     return Flow::Done;
                 }
@@ -117,53 +193,116 @@ impl Application<Listener<Remote>> for Receiving {
     }
 }
 
-/// Runs a transfer between two threads. Returns the offloads of the sender before and after, and
-/// its counters.
-fn transfer(config: SenderConfig, gso: bool, losses: &[Loss]) -> (Offload, Offload, UdpStats) {
-    let options = UdpOptions { gso, by_reference: true, ..UdpOptions::default() };
-    let mut far = UdpIo::bind(([127, 0, 0, 1], 0).into(), options).expect("loopback has ports");
-    let to = far.local_addr().expect("a bound socket has an address");
-    let receiver = ReceiverConfig { ack: AckPolicy::Batch, ..ReceiverConfig::reference() };
-    let socket_buffer = Some(socket_buffer(far.stats().receive_buffer));
-    let listening = ListenerConfig { secret: Some([1; 32]), socket_buffer, ..ListenerConfig::new(receiver) };
-    let (told, arrived) = channel();
-    let receiving = thread::spawn(move || {
-        let mut waiter = Waiter::new(far.socket(), Duration::ZERO).expect("a poller");
-        run(&mut Listener::new(listening), &mut far, &mut Receiving(told), &mut waiter).expect("it reads");
-    });
-    let losses = losses.to_vec();
-    // A system call filter belongs to the thread and cannot be removed.
-    let sending = thread::spawn(move || {
-        let io = UdpIo::bind(([127, 0, 0, 1], 0).into(), options).expect("loopback has ports");
-        let until = rdt_udp::clock::now() + Duration::from_secs(60);
-        let socket = io.socket();
-        let mut waiter = Waiter::new(io.socket(), Duration::ZERO).expect("a poller");
-        let mut io = Connected::new(io, to);
-        let memory = rdt_endpoint::thread::send_memory(&mut io);
-        let before = io.io().offload();
-        let mut sending = Sending { socket, losses, written: 0, is_finished: false, crc: None, until };
-        let mut sender = Sender::with_memory(config, memory).expect("a valid configuration");
-        sender.open().expect("it is new");
-        run(&mut sender, &mut io, &mut sending, &mut waiter).expect("it sends");
-        assert_eq!(sending.crc, Some(CRC), "as the receiver computed it");
-        (before, io.io().offload(), io.io().stats())
-    });
-    let ways = sending.join().expect("the sender ends");
-    assert_eq!(arrived.recv(), Ok(CRC));
-    receiving.join().expect("the receiver ends");
-    ways
+impl Application<ConnectionSet<Remote>> for Receiving {
+    fn pump(&mut self, now: Instant, set: &mut ConnectionSet<Remote>) -> Flow {
+        let mut is_finished = false;
+        while let Some((id, event)) = set.poll_event() {
+            is_finished |= matches!(event, ConnectionEvent::Finished { .. });
+            set.with(now, id, |connection| {
+                while let length @ 1.. = connection.data().len() {
+                    let is_equal =
+                        connection.data().iter().zip(self.bytes..).all(|(a, at)| *a == byte_at(at));
+                    assert!(is_equal, "what was sent");
+                    connection.consume(length);
+                    self.bytes += length as u64;
+                }
+            });
+        }
+        // The last turn sends the FIN-ACK.
+        if is_finished { Flow::Done } else { Flow::Wait(None) }
+    }
 }
 
-fn configs() -> [SenderConfig; 2] {
-    let link =
-        LinkProperties { rtt_s: 0.0, speed_bps: 1e9, loss_forward: 0.0, loss_reverse: 0.0, buffer: 100 };
-    [SenderConfig::new(512, link), SenderConfig::native(7)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Classic,
+    Native,
+}
+
+const FORMATS: [Format; 2] = [Format::Classic, Format::Native];
+
+fn receive(format: Format, mut far: UdpIo, identity: Arc<StaticKey>) {
+    let mut waiter = Waiter::new(far.socket(), Duration::ZERO).expect("a poller");
+    let socket_buffer = Some(socket_buffer(far.stats().receive_buffer));
+    let mut receiving = Receiving { bytes: 0 };
+    let ended = match format {
+        Format::Classic => {
+            let receiver = ReceiverConfig { ack: AckPolicy::Batch, ..ReceiverConfig::reference() };
+            let config = ListenerConfig { socket_buffer, ..ListenerConfig::new(receiver) };
+            run(&mut Listener::new(config), &mut far, &mut receiving, &mut waiter)
+        }
+        Format::Native => {
+            let limits = ConnectionSetConfig { socket_buffer, ..ConnectionSetConfig::default() };
+            let mut set = ConnectionSet::new(limits, Entropy::from_seed([1; 32]));
+            set.listen(ResponderConfig::open(identity));
+            run(&mut set, &mut far, &mut receiving, &mut waiter)
+        }
+    };
+    ended.expect("it reads");
+    assert_eq!(receiving.bytes, BYTES);
+}
+
+fn send(format: Format, mut io: Connected, losses: &[Loss], key: PublicKey) -> Connected {
+    let until = rdt_udp::clock::now() + Duration::from_secs(60);
+    let socket = io.io().socket();
+    let mut waiter = Waiter::new(io.io().socket(), Duration::ZERO).expect("a poller");
+    let memory = send_memory(&mut io);
+    let losses = losses.to_vec();
+    let mut sending = Sending { socket, losses, written: 0, is_finished: false, is_delivered: false, until };
+    let ended = match format {
+        Format::Classic => {
+            let link = LinkProperties {
+                rtt_s: 0.0,
+                speed_bps: 1e9,
+                loss_forward: 0.0,
+                loss_reverse: 0.0,
+                buffer: 100,
+            };
+            let mut sender = Sender::with_memory(SenderConfig::new(512, link), memory).expect("a valid one");
+            sender.open().expect("it is new");
+            run(&mut sender, &mut io, &mut sending, &mut waiter)
+        }
+        Format::Native => {
+            let (limits, entropy) = (ConnectionSetConfig::default(), Entropy::from_seed([2; 32]));
+            let mut set = ConnectionSet::with_memory(limits, entropy, memory);
+            let initiator = InitiatorConfig { remote: Some(key), ..InitiatorConfig::default() };
+            let config = ConnectionConfig { one_way: true, ..ConnectionConfig::default() };
+            set.connect(rdt_udp::clock::now(), (), initiator, config).expect("a valid configuration");
+            run(&mut set, &mut io, &mut sending, &mut waiter)
+        }
+    };
+    ended.expect("it sends");
+    assert!(sending.is_delivered);
+    io
+}
+
+/// Runs a transfer between two threads. Returns the offloads of the sender before and after, and
+/// its counters.
+fn transfer(format: Format, gso: bool, losses: &[Loss]) -> (Offload, Offload, UdpStats) {
+    let options = UdpOptions { gso, by_reference: true, ..UdpOptions::default() };
+    let bind = move || UdpIo::bind(([127, 0, 0, 1], 0).into(), options).expect("loopback has ports");
+    let far = bind();
+    let to = far.local_addr().expect("a bound socket has an address");
+    let identity = Arc::new(StaticKey::from_bytes([7; 32]));
+    let key = identity.public();
+    thread::scope(|scope| {
+        let receiving = scope.spawn(move || receive(format, far, identity));
+        // A system call filter belongs to the thread and cannot be removed.
+        let sending = scope.spawn(move || {
+            let io = Connected::new(bind(), to);
+            let before = io.io().offload();
+            let io = send(format, io, losses, key);
+            (before, io.io().offload(), io.io().stats())
+        });
+        receiving.join().expect("the receiver ends");
+        sending.join().expect("the sender ends")
+    })
 }
 
 #[test]
 fn without_sending_by_reference_batches_are_copied() {
-    for config in configs() {
-        let (before, after, stats) = transfer(config, true, &[NO_SENDFILE]);
+    for format in FORMATS {
+        let (before, after, stats) = transfer(format, true, &[NO_SENDFILE]);
         if before.by_reference {
             assert!(stats.sent_by_reference > 0 && !after.by_reference, "{after:?}");
         }
@@ -174,8 +313,8 @@ fn without_sending_by_reference_batches_are_copied() {
 
 #[test]
 fn without_offload_many_leave_in_one_call() {
-    for config in configs() {
-        let (before, after, stats) = transfer(config, true, &[Loss::Offload]);
+    for format in FORMATS {
+        let (before, after, stats) = transfer(format, true, &[Loss::Offload]);
         if before.send_call != SendCall::Gso {
             return eprintln!("skipped: this system has no segmentation offload");
         }
@@ -188,8 +327,8 @@ fn without_offload_many_leave_in_one_call() {
 #[test]
 fn without_sendmmsg_either_datagrams_leave_one_by_one() {
     for (gso, losses) in [(false, &[NO_SENDMMSG][..]), (true, &[Loss::Offload, NO_SENDMMSG])] {
-        for config in configs() {
-            let (before, after, stats) = transfer(config, gso, losses);
+        for format in FORMATS {
+            let (before, after, stats) = transfer(format, gso, losses);
             assert_ne!(before.send_call, SendCall::Single);
             assert_eq!((after.send_call, after.send_segments), (SendCall::Single, 1));
             assert_eq!(after.given_up.gso.is_some(), before.send_call == SendCall::Gso, "{after:?}");
