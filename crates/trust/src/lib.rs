@@ -137,7 +137,8 @@ impl fmt::Debug for Surroundings {
     }
 }
 
-#[cfg(all(test, feature = "options"))]
+#[cfg(feature = "options")]
+#[cfg(test)]
 mod tests {
     use std::path::PathBuf;
     use std::sync::Mutex;
