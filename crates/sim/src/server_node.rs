@@ -98,8 +98,10 @@ impl ServerNode {
         let elapsed = now.saturating_duration_since(self.epoch);
         self.count(elapsed);
         self.read_at = None;
-        for peer in std::mem::take(&mut self.unread) {
-            busy |= self.read(now, elapsed, peer);
+        if !self.unread.is_empty() {
+            for peer in std::mem::take(&mut self.unread) {
+                busy |= self.read(now, elapsed, peer);
+            }
         }
         busy
     }

@@ -64,7 +64,7 @@ where
     R: FnOnce(&mut E),
 {
     let mut turn = Turn::default();
-    let now = take_in(endpoint, io, now, budget, &mut turn);
+    let now = read_and_fire(endpoint, io, now, budget, &mut turn);
     send_out(endpoint, io, now, budget.transmit, &mut turn, refill);
     turn
 }
@@ -72,6 +72,16 @@ where
 /// First half of a turn: reads datagrams, up to the `budget`, and handles due timers. Returns the
 /// present time.
 pub fn take_in<E, I>(endpoint: &mut E, io: &mut I, now: Instant, budget: Budget, turn: &mut Turn) -> Instant
+where
+    E: Endpoint + ?Sized,
+    I: DatagramIo<Peer = E::Peer>,
+{
+    let now = read_and_fire(endpoint, io, now, budget, turn);
+    turn.deadline = endpoint.poll_timeout();
+    now
+}
+
+fn read_and_fire<E, I>(endpoint: &mut E, io: &mut I, now: Instant, budget: Budget, turn: &mut Turn) -> Instant
 where
     E: Endpoint + ?Sized,
     I: DatagramIo<Peer = E::Peer>,
@@ -89,7 +99,6 @@ where
         endpoint.handle_timeout(now);
         turn.fired = true;
     }
-    turn.deadline = endpoint.poll_timeout();
     if turn.received == received {
         return now;
     }

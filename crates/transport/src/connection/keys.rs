@@ -38,7 +38,8 @@ pub(super) struct SealingKeys {
     next_control: u64,
     /// Packets of both spaces that earlier keys sealed.
     sealed_before: u64,
-    updated_at: Instant,
+    /// Time from which an update of the key is due.
+    expires_at: Instant,
     /// Number of packets after which an update of the key is due.
     max_packets: u64,
     /// Number of packets that a key never exceeds.
@@ -69,7 +70,7 @@ impl SealingKeys {
             remote_id,
             next_control: 0,
             sealed_before: 0,
-            updated_at: now,
+            expires_at: now + MAX_KEY_AGE,
             max_packets: due_after(limit),
             limit,
             is_followed: false,
@@ -127,8 +128,7 @@ impl SealingKeys {
         next_data: u64,
         adopt: impl FnOnce(Arc<PacketKey>) -> bool,
     ) -> bool {
-        let is_due = self.sealed(next_data) >= self.max_packets
-            || now.saturating_duration_since(self.updated_at) >= MAX_KEY_AGE;
+        let is_due = self.sealed(next_data) >= self.max_packets || now >= self.expires_at;
         if is_due && self.is_followed {
             self.update(now, next_data, adopt);
             return false;
@@ -158,7 +158,7 @@ impl SealingKeys {
         self.phase = self.phase.wrapping_add(1);
         self.first_data = next_data;
         self.sealed_before = next_data + self.next_control;
-        self.updated_at = now;
+        self.expires_at = now + MAX_KEY_AGE;
         self.max_packets = due_after(self.limit);
         self.is_followed = false;
     }

@@ -26,8 +26,7 @@ pub(crate) use start::Established;
 /// ChaCha20-Poly1305 (RFC 9001, section 6.6). That of AES-GCM is 2^52.
 pub(super) const MAX_FORGED_PACKETS: u64 = 1 << 36;
 
-/// Upper limit of the time without a packet of the peer after which a side without a keep-alive of
-/// its stream probes the path. Longer than the peer's keep-alive interval of 10 s.
+/// Upper limit of [`Streams::quiet_time`]. Longer than the peer's keep-alive interval of 10 s.
 const MAX_QUIET_TIME: Duration = Duration::from_secs(12);
 /// Retransmission timeouts for which a complete connection repeats its answers: three of its peer's
 /// FINs are lost in that time, with back-off.
@@ -60,6 +59,9 @@ pub(super) struct Streams {
     /// Memory of the newest ACK that had a packet of its own, for the next one.
     ack_memory: Vec<u8>,
     pub(super) idle_timeout: Duration,
+    /// Time without a packet of the peer after which a side without a keep-alive of its stream
+    /// probes the path.
+    quiet_time: Duration,
     /// Arrival of the newest authentic packet; at first, the end of the handshake.
     heard_at: Instant,
     /// Time of the last path probe because of silence; at first, the end of the handshake.
@@ -228,7 +230,7 @@ impl Streams {
         if let Some(ack) = self.next_ack(now) {
             self.sender.carry_ack(ack);
         }
-        let has_data = self.sender.poll_transmit(now, out).is_some();
+        let has_data = self.has_own_stream && self.sender.poll_transmit(now, out).is_some();
         self.ack = self.sender.take_carried_ack();
         match self.ack.take() {
             // A shorter packet may end the batch; else it has a batch of its own.
@@ -316,9 +318,7 @@ impl Streams {
         if !self.is_delivered || self.is_received {
             return None;
         }
-        let idle_timeout = self.sender.peer_idle_timeout().unwrap_or(self.idle_timeout);
-        let time = (idle_timeout.min(self.idle_timeout) * 2 / 5).min(MAX_QUIET_TIME);
-        Some(self.heard_at.max(self.probed_at) + time)
+        Some(self.heard_at.max(self.probed_at) + self.quiet_time)
     }
 
     /// Returns the time of the next call of [`Streams::handle_timeout`].
@@ -326,10 +326,18 @@ impl Streams {
         if self.close.is_some() || self.linger_until.is_some() {
             return self.linger_until;
         }
-        let proof = self.proof.as_ref().and_then(KeyProof::deadline);
-        let streams = [self.sender.poll_timeout(), self.receiver.deadline(), self.opening.deadline()];
-        let own = [proof, self.release_deadline(), self.quiet_deadline(), Some(self.idle_deadline())];
-        streams.into_iter().chain(own).flatten().min()
+        // Asked several times for each packet.
+        let mut first = self.idle_deadline();
+        let mut add = |deadline: Option<Instant>| first = deadline.map_or(first, |at| at.min(first));
+        if self.has_own_stream {
+            add(self.sender.poll_timeout());
+        }
+        add(self.receiver.deadline());
+        add(self.opening.deadline());
+        add(self.proof.as_ref().and_then(KeyProof::deadline));
+        add(self.release_deadline());
+        add(self.quiet_deadline());
+        Some(first)
     }
 
     fn idle_deadline(&self) -> Instant {

@@ -76,10 +76,10 @@ impl PathMtu {
     pub(crate) fn candidate(&self) -> Option<usize> {
         // Exclusive upper limit of the next size.
         let end = self.refused.map_or(self.ceiling + 1, |refused| refused.min(self.ceiling + 1));
-        let fits = |size: &usize| (self.confirmed + 1..end).contains(size);
-        if self.probe.is_some() {
+        if self.probe.is_some() || end <= self.confirmed + 1 {
             return None;
         }
+        let fits = |size: &usize| (self.confirmed + 1..end).contains(size);
         // Only after timeouts: a probe of this size tells a small path MTU from an outage.
         if fits(&BASE) {
             return Some(BASE);

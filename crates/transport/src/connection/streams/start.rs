@@ -7,7 +7,7 @@ use rdt_crypto::{Aead, ResetToken, Secrets, TrafficSecret};
 use super::super::ConnectionEnv;
 use super::super::config::ConnectionConfig;
 use super::super::keys::{OpeningKeys, SealingKeys};
-use super::Streams;
+use super::{MAX_QUIET_TIME, Streams};
 use crate::receive_buffer::chunks::ChunkPool;
 use crate::receiver::{BufferShare, Receiver};
 use crate::sender::{Established as SenderStart, INITIAL_RTT, Sender};
@@ -76,6 +76,8 @@ impl Streams {
         };
         let codec = sealing.codec();
         let mut sender = Sender::established(sender_config, codec, env.memory.frames, now, &start)?;
+        let idle_timeout = sender.peer_idle_timeout().unwrap_or(config.idle_timeout);
+        let quiet_time = idle_timeout.min(config.idle_timeout) * 2 / 5;
         let is_one_way = config.one_way || peer.params.is_one_way;
         let has_own_stream = peer.is_initiator || !is_one_way;
         if !has_own_stream {
@@ -94,6 +96,7 @@ impl Streams {
             ack: None,
             ack_memory: Vec::new(),
             idle_timeout: config.idle_timeout,
+            quiet_time: quiet_time.min(MAX_QUIET_TIME),
             heard_at: now,
             probed_at: now,
             key_probe_at: now,

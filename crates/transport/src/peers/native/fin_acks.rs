@@ -55,7 +55,7 @@ impl FinAcks {
             self.order.pop_front();
             self.by_id.remove(&id);
         }
-        if self.order.is_empty() {
+        if self.order.is_empty() && self.order.capacity() > 0 {
             *self = Self::default();
         }
     }
