@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::wire::sealed::{RETRY_LEN, encode_retry};
+use crate::wire::native::{RETRY_LEN, encode_retry};
 
 const REQUEST: &[u8] = b"request";
 const REPLY: &[u8] = b"reply";
