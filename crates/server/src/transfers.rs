@@ -30,7 +30,10 @@ pub(crate) struct Transfers {
 }
 
 /// Returns the limits of the peers of a server. `base` has what its configuration leaves open.
-pub(crate) fn limits<P>(config: &ServerConfig, base: ConnectionSetConfig<P>) -> ConnectionSetConfig<P> {
+pub(crate) fn limits<P: Copy>(
+    config: &ServerConfig,
+    base: &ConnectionSetConfig<P>,
+) -> ConnectionSetConfig<P> {
     let limits = config.listener;
     let classic = ClassicConfig { receiver: limits.receiver, idle: limits.idle };
     let per_source = usize::try_from(limits.max_peers_per_source).unwrap_or(usize::MAX);
@@ -41,7 +44,7 @@ pub(crate) fn limits<P>(config: &ServerConfig, base: ConnectionSetConfig<P>) -> 
         memory_limit: limits.memory_limit,
         connection_memory_limit: limits.peer_memory_limit,
         socket_buffer: limits.socket_buffer,
-        ..base
+        ..*base
     }
 }
 
@@ -59,7 +62,7 @@ pub(crate) fn listening<P: Copy + Ord + Debug + Hash>(
         one_way: true,
         ..responder.config
     };
-    let mut set = ConnectionSet::new(limits(config, base), entropy);
+    let mut set = ConnectionSet::new(limits(config, &base), entropy);
     set.listen(responder);
     set
 }
