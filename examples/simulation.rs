@@ -23,8 +23,8 @@ fn main() {
         .queue_size(QueueSize::Packets(167));
     let wire = simulation.add_wire(Path::new(path, 1));
     let mut flows = Vec::new();
-    for (connection_id, congestion) in [(7, Algorithm::Cubic), (8, Algorithm::Cubic)] {
-        let config = SenderConfig { congestion, ..SenderConfig::native(connection_id) };
+    for (seed, congestion) in [(7, Algorithm::Cubic), (8, Algorithm::Cubic)] {
+        let config = SenderConfig { congestion, ..SenderConfig::native(seed) };
         let id = simulation.add_sender(config, server, BYTES).expect("a valid configuration");
         // Both senders share the path and its queue.
         simulation.route(id, server, wire);

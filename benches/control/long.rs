@@ -67,7 +67,8 @@ fn steady() {
         let after = running.stats(0);
         let rate = mbps(after.bytes_acked - before, span);
         let rounds = full_after.map_or_else(|| "never".to_owned(), |round| round.to_string());
-        let held = running.simulation.server(running.server).server.listener().stats().max_memory / 1_000_000;
+        let held =
+            running.simulation.server(running.server).server.stats().connections.max_memory / 1_000_000;
         println!(
             "| {megabits} Mbit/s, {rtt:?} | {:.2} % | {rounds} | {rate:.0} | {asked:.0} | {} | {held} | {} |",
             loss * 100.0,

@@ -51,12 +51,8 @@ impl Run {
 
     pub(crate) fn start(&self) -> Running {
         let mut simulation = Simulation::new();
-        let mut server = ServerConfig::new(
-            ReceiverConfig { keep_payload: true, ..ReceiverConfig::reference() },
-            LinkMode::None,
-        );
-        server.listener.secret = Some([1; 32]);
-        let server = simulation.add_server(server);
+        let receiver = ReceiverConfig { keep_payload: true, ..ReceiverConfig::reference() };
+        let server = simulation.add_server(ServerConfig::new(receiver, LinkMode::None));
         let wire = simulation.add_wire(Path::new(self.path.clone(), self.seed));
         let add = |config: &SenderConfig| {
             let sender = simulation.add_sender(config.clone(), server, self.bytes);

@@ -129,7 +129,6 @@ fn start_small(config: SenderConfig) -> Running {
     let mut simulation = Simulation::new();
     let receiver = ReceiverConfig { keep_payload: true, ..ReceiverConfig::reference() };
     let mut server = ServerConfig::new(receiver, LinkMode::None);
-    server.listener.secret = Some([1; 32]);
     server.listener.receiver.stream_window.max = 256 << 10;
     let server = simulation.add_server(server);
     let sender = simulation.add_sender(config, server, u64::MAX / 2).expect("the configuration is valid");

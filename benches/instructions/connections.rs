@@ -1,16 +1,17 @@
-//! Cost of encrypted connections alone at line rate: two connection sets exchange coalesced batches
+//! Cost of native connections alone at line rate: two connection sets exchange coalesced batches
 //! as with GSO and GRO, without socket, link or clock. Counted by `.ci/instructions`. `cargo run
 //! --bin connections -- one-way`, or another of the cases.
 
 use std::env;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rdt::crypto::{Aead, Entropy, StaticKey};
 use rdt::transport::congestion::Algorithm;
 use rdt::transport::{
     Connection, ConnectionConfig, ConnectionEvent, ConnectionId, ConnectionSet, ConnectionSetConfig,
-    Endpoint, InitiatorConfig, ReceiverConfig, ResponderConfig, SenderConfig, TransmitBuf,
+    Endpoint, InitiatorConfig, Observer, ReceiverConfig, ResponderConfig, SenderConfig, Trace, TransmitBuf,
 };
 use rdt::udp::clock;
 
@@ -37,12 +38,20 @@ struct Case {
     /// Both sides send a stream.
     duplex: bool,
     lossy: bool,
+    /// An observer counts the initiator's events.
+    observed: bool,
+    aead: Aead,
 }
 
-const CASES: [Case; 3] = [
-    Case { name: "one-way", duplex: false, lossy: false },
-    Case { name: "duplex", duplex: true, lossy: false },
-    Case { name: "one-way-lossy", duplex: false, lossy: true },
+const PLAIN: Case = Case { name: "one-way", duplex: false, lossy: false, observed: false, aead: Aead::None };
+
+const CASES: [Case; 6] = [
+    PLAIN,
+    Case { name: "one-way-lossy", lossy: true, ..PLAIN },
+    Case { name: "one-way-observed", observed: true, ..PLAIN },
+    Case { name: "duplex", duplex: true, ..PLAIN },
+    Case { name: "one-way-aes", aead: Aead::Aes128Gcm, ..PLAIN },
+    Case { name: "duplex-aes", duplex: true, aead: Aead::Aes128Gcm, ..PLAIN },
 ];
 
 fn main() {
@@ -60,9 +69,11 @@ fn main() {
         [again + stats.retransmitted, answers + stats.datagrams_received]
     });
     assert!(case.lossy || retransmitted == 0, "nothing was lost");
+    let packets = streams * BYTES.div_ceil(PAYLOAD as u64) + retransmitted;
+    let events = pair.events.load(Ordering::Relaxed);
+    assert!(if case.observed { events > packets } else { events == 0 }, "{events} events");
     println!(
-        "{name}: {} packets of data, {retransmitted} of them again, and {answers} answers in {:?} of virtual time",
-        streams * BYTES.div_ceil(PAYLOAD as u64) + retransmitted,
+        "{name}: {packets} packets of data, {retransmitted} of them again, and {answers} answers in {:?} of virtual time, {events} events",
         pair.now - pair.started_at,
     );
 }
@@ -81,8 +92,18 @@ fn config(case: &Case) -> ConnectionConfig {
         },
         receiver: ReceiverConfig { keep_payload: false, ..default.receiver },
         one_way: !case.duplex,
-        aead: Some(Aead::Aes128Gcm),
+        aead: case.aead.is_encrypted().then_some(case.aead),
+        dangerously_unencrypted: !case.aead.is_encrypted(),
         ..default
+    }
+}
+
+/// Observer that counts events.
+struct Counter(Arc<AtomicU64>);
+
+impl Observer for Counter {
+    fn on(&mut self, _: Instant, _: &Trace) {
+        self.0.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -146,6 +167,8 @@ struct Pair {
     /// Datagrams of the initiator so far, and whether some of them are lost.
     sent: u64,
     is_lossy: bool,
+    /// Events of the initiator, if it is observed.
+    events: Arc<AtomicU64>,
 }
 
 impl Pair {
@@ -156,7 +179,12 @@ impl Pair {
         let mut ends = [End::new(1, Some(BYTES)), End::new(2, case.duplex.then_some(BYTES))];
         let initiator = InitiatorConfig { remote: Some(identity.public()), ..InitiatorConfig::default() };
         ends[1].set.listen(ResponderConfig { config: config(case), ..ResponderConfig::open(identity) });
-        ends[0].set.connect(now, (), initiator, config(case)).expect("a valid configuration");
+        let id = ends[0].set.connect(now, (), initiator, config(case)).expect("a valid configuration");
+        let events = Arc::default();
+        if case.observed {
+            let counter = Box::new(Counter(Arc::clone(&events)));
+            ends[0].set.with(now, id, |connection| connection.observe(counter));
+        }
         Self {
             ends,
             now,
@@ -165,6 +193,7 @@ impl Pair {
             arriving: Vec::new(),
             sent: 0,
             is_lossy: case.lossy,
+            events,
         }
     }
 

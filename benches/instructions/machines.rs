@@ -1,16 +1,16 @@
-//! Cost of the protocol endpoints alone at line rate: a sender and a listener exchange coalesced
-//! batches as with GSO and GRO, without socket, link or clock. Counted by `.ci/instructions`.
-//! `cargo run --bin machines -- native`, or another of the cases.
+//! Cost of a classic transfer alone at line rate: a sender and a server exchange coalesced batches as
+//! with GSO and GRO, without socket, link or clock. Counted by `.ci/instructions`. `cargo run --bin
+//! machines -- classic`, or another of the cases; connections.rs counts native.
 
 use std::env;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use rdt::transport::congestion::Algorithm;
+use rdt::server::{LinkMode, Server, ServerConfig};
 use rdt::transport::{
-    AckPolicy, Ecn, Endpoint, LinkProperties, Listener, ListenerConfig, Observer, ReceiverConfig,
-    ReceiverEvent, Sender, SenderConfig, SenderEvent, Trace, TransmitBuf,
+    AckPolicy, Ecn, Endpoint, LinkProperties, Observer, ReceiverConfig, ReceiverEvent, Sender, SenderConfig,
+    SenderEvent, Trace, TransmitBuf,
 };
 use rdt::udp::clock;
 
@@ -18,7 +18,7 @@ use rdt::udp::clock;
 /// packet dominates.
 const BYTES: u64 = 8 << 20;
 const PAYLOAD: usize = 100;
-/// Window in packets, for both formats.
+/// Window in packets.
 const WINDOW: u32 = 8192;
 /// Time from data to its ACK.
 const TRIP: Duration = Duration::from_micros(50);
@@ -35,32 +35,21 @@ const NO_LINK: LinkProperties =
 /// Case that is counted, one row of the record.
 struct Case {
     name: &'static str,
-    native: bool,
-    /// ACK policy for packets of the classic format.
     ack: AckPolicy,
     lossy: bool,
     /// An observer counts the sender's events.
     observed: bool,
 }
 
-const CASES: [Case; 7] = [
-    Case { name: "classic", native: false, ack: AckPolicy::EveryPacket, lossy: false, observed: false },
-    Case { name: "classic-batch", native: false, ack: AckPolicy::Batch, lossy: false, observed: false },
-    Case { name: "native", native: true, ack: AckPolicy::Batch, lossy: false, observed: false },
-    Case { name: "classic-lossy", native: false, ack: AckPolicy::EveryPacket, lossy: true, observed: false },
-    Case { name: "native-lossy", native: true, ack: AckPolicy::Batch, lossy: true, observed: false },
-    Case {
-        name: "classic-observed",
-        native: false,
-        ack: AckPolicy::EveryPacket,
-        lossy: false,
-        observed: true,
-    },
-    Case { name: "native-observed", native: true, ack: AckPolicy::Batch, lossy: false, observed: true },
+const CASES: [Case; 4] = [
+    Case { name: "classic", ack: AckPolicy::EveryPacket, lossy: false, observed: false },
+    Case { name: "classic-batch", ack: AckPolicy::Batch, lossy: false, observed: false },
+    Case { name: "classic-lossy", ack: AckPolicy::EveryPacket, lossy: true, observed: false },
+    Case { name: "classic-observed", ack: AckPolicy::EveryPacket, lossy: false, observed: true },
 ];
 
 fn main() {
-    let name = env::args().nth(1).unwrap_or_else(|| "native".into());
+    let name = env::args().nth(1).unwrap_or_else(|| "classic".into());
     let Some(case) = CASES.iter().find(|case| case.name == name) else {
         panic!("there is no case {name}: {}", CASES.map(|case| case.name).join(", "))
     };
@@ -82,20 +71,9 @@ fn main() {
     );
 }
 
-/// Returns the configuration: a fixed window without pacing, so that the cost of congestion control
-/// is not counted.
-fn config(native: bool) -> SenderConfig {
-    let mut config = if native {
-        SenderConfig {
-            congestion: Algorithm::Fixed(WINDOW),
-            window: WINDOW,
-            pacing: false,
-            skip_seed: Some(1),
-            ..SenderConfig::native(7)
-        }
-    } else {
-        SenderConfig::new(WINDOW, NO_LINK)
-    };
+/// Returns the configuration: a fixed window, and small packets.
+fn config() -> SenderConfig {
+    let mut config = SenderConfig::new(WINDOW, NO_LINK);
     config.packet_size = config.packet_size - config.payload_size() + PAYLOAD;
     config
 }
@@ -109,10 +87,10 @@ impl Observer for Counter {
     }
 }
 
-/// Sender and listener, with the state of the exchange.
+/// Sender and server, with the state of the exchange.
 struct Pair {
     sender: Sender,
-    listener: Listener<()>,
+    server: Server<()>,
     now: Instant,
     out: TransmitBuf,
     /// Copy of `out` that is delivered, as a network makes one.
@@ -126,19 +104,16 @@ struct Pair {
 
 impl Pair {
     fn new(case: &Case) -> Self {
-        let mut sender = Sender::new(config(case.native)).expect("a valid configuration");
+        let mut sender = Sender::new(config()).expect("a valid configuration");
         let events = Arc::default();
         if case.observed {
             sender.observe(Box::new(Counter(Arc::clone(&events))));
         }
         sender.open().expect("a new sender opens");
         let receiver = ReceiverConfig { ack: case.ack, ..ReceiverConfig::reference() };
-        let mut listener = ListenerConfig::new(receiver);
-        // Fixed, so that all runs are identical.
-        listener.secret = Some([1; 32]);
         Self {
             sender,
-            listener: Listener::new(listener),
+            server: Server::new(ServerConfig::new(receiver, LinkMode::None)),
             // Start of virtual time.
             now: clock::now(),
             out: TransmitBuf::new(BATCH),
@@ -149,14 +124,14 @@ impl Pair {
         }
     }
 
-    /// Performs a turn of the sender, then one of the listener.
+    /// Performs a turn of the sender, then one of the server.
     fn round(&mut self) {
         let sent = self.carry_data();
         self.now += TRIP;
-        advance_to(&mut self.listener, self.now);
+        advance_to(&mut self.server, self.now);
         let answered = self.carry_answers();
         if !sent && !answered {
-            let due = [self.sender.poll_timeout(), self.listener.poll_timeout()];
+            let due = [self.sender.poll_timeout(), self.server.poll_timeout()];
             self.now = due.into_iter().flatten().min().map_or(self.now, |due| due.max(self.now));
         }
         advance_to(&mut self.sender, self.now);
@@ -177,14 +152,14 @@ impl Pair {
 
     /// Delivers the batch as coalesced datagrams, without those that are lost.
     fn deliver(&mut self) {
-        let Self { listener, now, out, arriving, until_loss, .. } = self;
+        let Self { server, now, out, arriving, until_loss, .. } = self;
         arriving.clear();
         arriving.extend_from_slice(out.bytes());
         let (size, mut rest) = (out.segment_size(), arriving.as_mut_slice());
         while !rest.is_empty() {
             let (arriving, others) = rest.split_at_mut(until_loss.saturating_mul(size).min(rest.len()));
             if !arriving.is_empty() {
-                *until_loss -= listener.handle_datagrams(*now, (), out.ecn(), arriving, size);
+                *until_loss -= server.handle_datagrams(*now, (), out.ecn(), arriving, size);
             }
             rest = others;
             if !rest.is_empty() {
@@ -197,15 +172,15 @@ impl Pair {
 
     /// Delivers the ACKs. Returns false if there were none.
     fn carry_answers(&mut self) -> bool {
-        while let Some(((), event)) = self.listener.poll_event() {
+        while let Some((sender, event)) = self.server.poll_event() {
             if let ReceiverEvent::Finished { .. } = event {
-                self.listener.confirm(());
+                self.server.confirm(self.now, sender);
             }
         }
         let mut answered = false;
         loop {
             self.out.clear();
-            if self.listener.poll_transmit(self.now, &mut self.out).is_none() {
+            if self.server.poll_transmit(self.now, &mut self.out).is_none() {
                 return answered;
             }
             self.arriving.clear();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rdt::emulator::{Bitrate, Loss, Path, PathConfig, Probability, QueueSize};
 use rdt::server::{LinkMode, ServerConfig};
-use rdt::sim::{Outcome, Simulation};
+use rdt::sim::Simulation;
 use rdt::transport::{LinkProperties, ReceiverConfig, SenderConfig};
 
 /// Bytes of the transfer, and payload bytes of each packet.
@@ -34,10 +34,7 @@ fn main() {
     path.reverse = path.reverse.loss(share(0.01));
 
     let mut simulation = Simulation::new();
-    let mut server = ServerConfig::new(ReceiverConfig::reference(), LinkMode::None);
-    // Fixed, so that all runs are identical.
-    server.listener.secret = Some([1; 32]);
-    let server = simulation.add_server(server);
+    let server = simulation.add_server(ServerConfig::new(ReceiverConfig::reference(), LinkMode::None));
     let wire = simulation.add_wire(Path::new(path, 1));
     let sender = simulation.add_sender(config, server, BYTES).expect("a valid configuration");
     simulation.route(sender, server, wire);
@@ -45,7 +42,7 @@ fn main() {
 
     let node = simulation.sender(sender);
     let stats = node.stats();
-    assert_eq!(node.outcome, Outcome::Finished { crc: stats.crc });
+    assert!(node.outcome.is_finished(), "{:?}", node.outcome);
     println!(
         "{format}: {} packets of data, {} of them again, and {} answers in {:?} of virtual time, {}",
         BYTES.div_ceil(PAYLOAD as u64) + stats.retransmitted,

@@ -12,8 +12,8 @@ use rdt_crypto::{Entropy, PublicKey, StaticKey};
 use rdt_endpoint::thread::{Application, Flow, run, send_memory};
 use rdt_endpoint::truesize::socket_buffer;
 use rdt_transport::{
-    AckPolicy, Connection, ConnectionConfig, ConnectionEvent, ConnectionSet, ConnectionSetConfig, Endpoint,
-    InitiatorConfig, LinkProperties, Listener, ListenerConfig, ReceiverConfig, ReceiverEvent,
+    AckPolicy, ClassicConfig, Connection, ConnectionConfig, ConnectionEvent, ConnectionSet,
+    ConnectionSetConfig, Endpoint, InitiatorConfig, LinkProperties, ReceiverConfig, ReceiverEvent,
     ResponderConfig, Sender, SenderConfig, SenderEvent, Spare,
 };
 use rdt_udp::{Connected, Offload, Remote, SendCall, UdpIo, UdpOptions, UdpStats, Waiter};
@@ -174,28 +174,21 @@ struct Receiving {
     bytes: u64,
 }
 
-impl Application<Listener<Remote>> for Receiving {
-    fn pump(&mut self, _: Instant, listener: &mut Listener<Remote>) -> Flow {
-        while let Some((peer, event)) = listener.poll_event() {
+impl Application<ConnectionSet<Remote>> for Receiving {
+    fn pump(&mut self, now: Instant, set: &mut ConnectionSet<Remote>) -> Flow {
+        let mut is_finished = false;
+        while let Some((peer, event)) = set.poll_classic_event() {
             match event {
                 ReceiverEvent::Finished { crc, bytes, .. } => {
                     assert_eq!(crc, CRC);
                     self.bytes = bytes;
-                    listener.confirm(peer);
-                    // The last turn sends the FIN-ACK.
-                    return Flow::Done;
+                    set.confirm_classic(peer);
+                    is_finished = true;
                 }
                 ReceiverEvent::Closed { unfinished } => assert!(!unfinished, "the sender failed"),
                 _ => {}
             }
         }
-        Flow::Wait(None)
-    }
-}
-
-impl Application<ConnectionSet<Remote>> for Receiving {
-    fn pump(&mut self, now: Instant, set: &mut ConnectionSet<Remote>) -> Flow {
-        let mut is_finished = false;
         while let Some((id, event)) = set.poll_event() {
             is_finished |= matches!(event, ConnectionEvent::Finished { .. });
             set.with(now, id, |connection| {
@@ -221,24 +214,19 @@ enum Format {
 
 const FORMATS: [Format; 2] = [Format::Classic, Format::Native];
 
-fn receive(format: Format, mut far: UdpIo, identity: Arc<StaticKey>) {
+/// Receives a transfer of either format.
+fn receive(mut far: UdpIo, identity: Arc<StaticKey>) {
     let mut waiter = Waiter::new(far.socket(), Duration::ZERO).expect("a poller");
-    let socket_buffer = Some(socket_buffer(far.stats().receive_buffer));
-    let mut receiving = Receiving { bytes: 0 };
-    let ended = match format {
-        Format::Classic => {
-            let receiver = ReceiverConfig { ack: AckPolicy::Batch, ..ReceiverConfig::reference() };
-            let config = ListenerConfig { socket_buffer, ..ListenerConfig::new(receiver) };
-            run(&mut Listener::new(config), &mut far, &mut receiving, &mut waiter)
-        }
-        Format::Native => {
-            let limits = ConnectionSetConfig { socket_buffer, ..ConnectionSetConfig::default() };
-            let mut set = ConnectionSet::new(limits, Entropy::from_seed([1; 32]));
-            set.listen(ResponderConfig::open(identity));
-            run(&mut set, &mut far, &mut receiving, &mut waiter)
-        }
+    let receiver = ReceiverConfig { ack: AckPolicy::Batch, ..ReceiverConfig::reference() };
+    let limits = ConnectionSetConfig {
+        classic: Some(ClassicConfig::new(receiver)),
+        socket_buffer: Some(socket_buffer(far.stats().receive_buffer)),
+        ..ConnectionSetConfig::default()
     };
-    ended.expect("it reads");
+    let mut set = ConnectionSet::new(limits, Entropy::from_seed([1; 32]));
+    set.listen(ResponderConfig::open(identity));
+    let mut receiving = Receiving { bytes: 0 };
+    run(&mut set, &mut far, &mut receiving, &mut waiter).expect("it reads");
     assert_eq!(receiving.bytes, BYTES);
 }
 
@@ -286,7 +274,7 @@ fn transfer(format: Format, gso: bool, losses: &[Loss]) -> (Offload, Offload, Ud
     let identity = Arc::new(StaticKey::from_bytes([7; 32]));
     let key = identity.public();
     thread::scope(|scope| {
-        let receiving = scope.spawn(move || receive(format, far, identity));
+        let receiving = scope.spawn(move || receive(far, identity));
         // A system call filter belongs to the thread and cannot be removed.
         let sending = scope.spawn(move || {
             let io = Connected::new(bind(), to);

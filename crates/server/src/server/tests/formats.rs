@@ -16,7 +16,7 @@ fn both_formats_count_towards_one_limit() {
     second.server = world.server;
     second.run(Duration::from_secs(5));
     assert_eq!(second.server.active(), 1);
-    assert!(second.server.stats().listener.refused > 0);
+    assert!(second.server.stats().classic.refused > 0);
 }
 
 #[test]
@@ -25,7 +25,6 @@ fn host_has_its_share_over_both_formats() {
         let mut world = World::with(is_native, None, 1000, |config| {
             (config.listener.max_peers, config.listener.max_peers_per_source) = (8, 4);
         });
-        world.server.limit_sources(|address| rdt_transport::source_number(address.ip()));
         world.is_storing = false;
         for open in 1..=4 {
             if open > 1 {
@@ -37,7 +36,7 @@ fn host_has_its_share_over_both_formats() {
         other.run(Duration::from_secs(5));
         assert_eq!(other.server.active(), 4);
         if is_native {
-            assert!(other.server.stats().listener.refused > 0);
+            assert!(other.server.stats().classic.refused > 0);
         } else {
             assert_eq!(other.closed(), Some(Closed::Refused(RefuseReason::Busy)));
         }
@@ -50,7 +49,7 @@ fn finished_classic_sender_leaves_its_place() {
     assert!(world.run_until(Duration::from_secs(5), |world| world.is_delivered));
     let mut next = world.next_client(true);
     assert!(next.run_until(Duration::from_secs(5), |world| world.is_delivered), "{:?}", next.closed());
-    assert_eq!(next.server.listener().active(), 1, "the finished one repeats its FIN-ACK");
+    assert_eq!(next.server.classic().active(), 1, "the finished one repeats its FIN-ACK");
 }
 
 #[test]
@@ -99,7 +98,7 @@ fn classic_is_ignored_without_permission() {
     let mut two = syn.repeat(2);
     world.server.handle_datagrams(world.now, address(CLIENT), Ecn::NotEct, &mut two, syn.len());
     assert_eq!((world.server.stats().classic_dropped, world.server.unencrypted()), (3, 3));
-    assert_eq!(world.server.listener().active(), 0);
+    assert_eq!(world.server.classic().active(), 0);
 }
 
 #[test]
@@ -120,8 +119,8 @@ fn classic_flood_leaves_native_opens() {
         }
         let stats = world.server.stats();
         let dropped = u64::from(source) - MAX_HALF_OPEN_PEERS as u64;
-        assert_eq!((stats.listener.admitted, stats.connections.accepted), (0, 20), "{link:?}");
-        assert_eq!(stats.listener.half_open_dropped, dropped, "{link:?}");
+        assert_eq!((stats.classic.admitted, stats.connections.accepted), (0, 20), "{link:?}");
+        assert_eq!(stats.classic.half_open_dropped, dropped, "{link:?}");
     }
 }
 
@@ -146,5 +145,5 @@ fn coalesced_datagrams_of_both_formats_are_told_apart() {
     (bytes[64], bytes[65]) = (packets::SYN, 0xAA);
     world.server.handle_datagrams(world.now, address(CLIENT), Ecn::NotEct, &mut bytes, 64);
     let stats = world.server.stats();
-    assert_eq!((stats.connections.unknown, stats.listener.malformed), (1, 1));
+    assert_eq!((stats.connections.unknown, stats.classic.malformed), (1, 1));
 }
