@@ -130,7 +130,7 @@ pub(super) struct Checker {
     tahoe: bool,
     /// True if the handshake has an AUTH.
     has_auth: bool,
-    /// Present address of the initiator: nobody is at an old one.
+    /// Present address of the initiator: no host has an old one.
     pub(super) initiator: NodeId,
     /// Side that gets it, and number, of the control packet after each forged ACK, which has the
     /// same number. The packet is dropped as a copy.
@@ -188,7 +188,7 @@ impl Checker {
         if from == self.responder { RESPONDER } else { INITIATOR }
     }
 
-    /// True for an old address of the initiator, at which nobody is.
+    /// True for an old address of the initiator, that no host has.
     fn is_gone(&self, to: NodeId) -> bool {
         to != self.responder && to != self.initiator
     }

@@ -1,5 +1,5 @@
-//! Host on the path: copies, changes and reflects packets, forges ACKs where there is no cipher, and
-//! looks for a header that was sealed twice.
+//! Host on the path: copies, changes and reflects packets, forges ACKs where there is no cipher,
+//! and looks for a header that was sealed twice.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -86,8 +86,9 @@ impl Meddler {
             let at = rng.random_range(0..old.len());
             old[at] = datagram.to_vec();
         }
-        // Of a connection with a cipher, nobody can forge an ACK. Without one, nothing tells a packet
-        // of an old phase from one of the next, and forged and old packets can end a connection.
+        // No ACK of a connection with a cipher can be forged. Without one, nothing tells a
+        // packet of an old phase from one of the next, and forged and old packets can end a
+        // connection.
         let kinds = match &self.checker {
             None => 3,
             Some(_) if self.updates_keys => 2,

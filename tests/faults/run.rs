@@ -333,8 +333,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Ledgers of the links, forward and reverse. Each forged ACK has the number of an honest packet,
-    /// which is then lost.
+    /// Ledgers of the links, forward and reverse. Each forged ACK has the number of an honest
+    /// packet, which is then lost.
     fn ledgers(&self) -> (Ledger, Ledger) {
         let path = self.simulation.wire(self.wire);
         let forged = self.meddler.lock().unwrap().forged_acks;

@@ -7,8 +7,9 @@ use crate::{Ecn, TransmitBuf};
 /// Protocol state machine: datagrams and time in, datagrams and events out.
 ///
 /// [`Sender`](crate::Sender) and [`ConnectionSet`](crate::ConnectionSet) implement it. A `Receiver`
-/// does not: the set schedules the replies and timers of all its peers, also of a single one. The type `Endpoint` of
-/// the crate `rdt-endpoint` is another thing: a UDP socket with its encrypted connections.
+/// does not: the set schedules the replies and timers of all its peers, also of a single one. The
+/// type `Endpoint` of the crate `rdt-endpoint` is another thing: a UDP socket with its encrypted
+/// connections.
 ///
 /// Methods are of four kinds: `handle_*` take input, `poll_transmit` returns datagrams,
 /// `poll_event` returns events for the application, and `poll_timeout` returns the time of the next

@@ -22,7 +22,7 @@
 //! | `receiver/` | one stream: ACKs, receive window, close |
 //! | `receive_buffer/` | reassembly of stream bytes |
 //! | `connection/` | connection (native): handshake, keys, two streams |
-//! | `peers/` | connections and classic peers behind one socket: admission, limits, order of transmission |
+//! | `peers/` | all peers of a socket: admission, limits, order of transmission |
 //! | `cookie.rs` | stateless cookies, which prove that a peer receives at its address |
 //! | `observer.rs`, `qlog/` | events of a sender; their trace for tools such as qvis |
 #![forbid(unsafe_code)]

@@ -13,7 +13,7 @@
 //! | dialer | `dialer.rs` | own key and secret of the connecting side; check of the peer's key |
 //! | gate | `gate.rs` | peers that the listening side admits; tickets and their use |
 //! | errors | `error.rs`, `file_error.rs` | sentences and exit codes |
-//! | options | `options.rs`, `remote.rs` | options of both sides, TICKET or HOST (feature `options`) |
+//! | options | `options.rs`, `remote.rs` | options of both sides, TICKET or HOST (`options`) |
 //! | race | `race.rs` | connecting to the first address that answers (feature `tokio`) |
 //! | serving | `serving.rs` | tickets, accepting and end of a server (both features) |
 //!

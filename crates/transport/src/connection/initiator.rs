@@ -228,8 +228,8 @@ impl Opening {
         let is_first = !matches!(self.proof, Proof::Retry(_));
         self.proof = proof;
         if is_first {
-            // Not at a later one: the SYN-ACK of a SYN with the cookie before may be on its way, and
-            // names its SYN by the number alone.
+            // Not at a later one: the SYN-ACK of a SYN with the cookie before may be on its way,
+            // and names its SYN by the number alone.
             self.syns.restart();
             self.attempts = 0;
             self.refused_attempt = 0;

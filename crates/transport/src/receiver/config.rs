@@ -78,8 +78,8 @@ pub struct ReceiverConfig {
     /// True to compute the CRC-32 of the delivered bytes for the FIN-ACK; otherwise it carries 0
     /// (classic).
     pub checksum: bool,
-    /// True to keep the bytes for [`ClassicPeers::data`](crate::ClassicPeers::data); false to count them
-    /// only, and then that call fails.
+    /// True to keep the bytes for [`ClassicPeers::data`](crate::ClassicPeers::data); false to count
+    /// them only, and then that call fails.
     pub keep_payload: bool,
     /// Longest datagram accepted, in bytes.
     pub max_datagram: usize,
