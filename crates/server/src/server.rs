@@ -47,7 +47,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
     /// Creates a server without senders.
     pub fn new(config: ServerConfig) -> Self {
         Self {
-            peers: ConnectionSet::classic_only(limits(&config, ConnectionSetConfig::default())),
+            peers: ConnectionSet::classic_only(limits(&config, &ConnectionSetConfig::default())),
             transfers: Transfers::default(),
             batch: TransmitBuf::new(BATCH_SEGMENTS),
             links: Links::new(&config),

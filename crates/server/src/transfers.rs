@@ -28,7 +28,7 @@ pub(crate) struct Transfers {
 }
 
 /// Returns the limits of the peers of a server. `base` has what its configuration leaves open.
-pub(crate) fn limits<P>(config: &ServerConfig, base: ConnectionSetConfig<P>) -> ConnectionSetConfig<P> {
+pub(crate) fn limits<P>(config: &ServerConfig, base: &ConnectionSetConfig<P>) -> ConnectionSetConfig<P> {
     let limits = config.listener;
     let classic = ClassicConfig { receiver: limits.receiver, idle: limits.idle };
     let per_source = usize::try_from(limits.max_peers_per_source).unwrap_or(usize::MAX);
@@ -39,7 +39,7 @@ pub(crate) fn limits<P>(config: &ServerConfig, base: ConnectionSetConfig<P>) -> 
         memory_limit: limits.memory_limit,
         connection_memory_limit: limits.peer_memory_limit,
         socket_buffer: limits.socket_buffer,
-        ..base
+        ..*base
     }
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn listening<P: Copy + Ord + Debug + Hash>(
         one_way: true,
         ..responder.config
     };
-    let mut set = ConnectionSet::new(limits(config, base), entropy);
+    let mut set = ConnectionSet::new(limits(config, &base), entropy);
     set.listen(responder);
     set
 }

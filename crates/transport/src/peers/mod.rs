@@ -200,6 +200,7 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for ConnectionSet<P> {
         let mut rest = bytes;
         loop {
             let mut taken = self.deliver_run(now, peer, ecn, rest, stride);
+            self.native.stats.received += taken.div_ceil(stride) as u64;
             if taken == 0 {
                 taken = self.deliver_classic_run(now, peer, ecn, rest, stride);
             }
