@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | account | `account.rs` | what the set counts of one peer, and its key |
 //! | slot | `slots.rs`, `sources.rs` | limits on peers, in total and of one host |
-//! | memory, claim | `memory.rs`, `budget.rs` | memory of all peers; shares of the socket's buffer |
+//! | memory, claim | `memory.rs`, `budget.rs` | memory of peers; shares of the socket's buffer |
 //! | turn | `transmit.rs` | the order in which peers transmit |
 //! | timer | `timers.rs` | deadlines of peers |
 //! | answer | `answers.rs`, `stateless_limit.rs` | datagrams to addresses without a connection |
@@ -200,6 +200,7 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for ConnectionSet<P> {
         let mut rest = bytes;
         loop {
             let mut taken = self.deliver_run(now, peer, ecn, rest, stride);
+            self.native.stats.received += taken.div_ceil(stride) as u64;
             if taken == 0 {
                 taken = self.deliver_classic_run(now, peer, ecn, rest, stride);
             }

@@ -47,7 +47,6 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             entry.is_active |= stride.min(bytes.len()) > DATA_HEADER + TAG;
         }
         let arrival = entry.connection.handle_run(now, ecn, bytes, stride, allowance);
-        self.native.stats.received += arrival.taken.div_ceil(stride) as u64;
         self.native.stats.unauthentic += arrival.unauthentic;
         if arrival.authentic > 0 {
             if from != entry.peer {
