@@ -159,12 +159,12 @@ impl Checker {
         let (taken, arrivals, session) = (BTreeSet::new(), [None; 2], Session::default());
         let (forgotten, violation) = (false, None);
         Self {
-            initiator,
             responder,
             bytes,
             window,
             tahoe,
             has_auth,
+            initiator,
             taken,
             arrivals,
             session,
