@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use rdt::sim::{Outcome, Scenario};
+use rdt::sim::Scenario;
 use rdt::udp::clock;
 
 const ROUNDS: usize = 5;
@@ -37,7 +37,7 @@ fn main() {
             let start = clock::now();
             let report = scenario.run(Duration::from_secs(1_000_000));
             walls.push(start.elapsed().as_secs_f64());
-            assert!(matches!(report.outcome, Outcome::Finished { .. }), "{name}: {:?}", report.outcome);
+            assert!(report.outcome.is_finished(), "{name}: {:?}", report.outcome);
             last = Some(report);
         }
         walls.sort_by(f64::total_cmp);

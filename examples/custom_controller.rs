@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rdt::emulator::{Bitrate, Loss, Path, PathConfig, Probability, QueueSize};
 use rdt::server::{LinkMode, ServerConfig};
-use rdt::sim::{Outcome, Simulation};
+use rdt::sim::Simulation;
 use rdt::transport::congestion::{AckEvent, Algorithm, CongestionEvent, Controller, Start};
 use rdt::transport::{ReceiverConfig, SenderConfig};
 
@@ -52,15 +52,14 @@ fn goodput(config: SenderConfig) -> f64 {
     let mut path = PathConfig::symmetric(Duration::from_millis(40), Bitrate::from_bps(50_000_000))
         .queue_size(QueueSize::Packets(167));
     path.forward = path.forward.loss(Loss::Bernoulli(Probability::new(0.001).expect("from 0 to 1")));
-    let server = ServerConfig::new(ReceiverConfig::reference(), LinkMode::None);
     let mut simulation = Simulation::new();
-    let server = simulation.add_server(server);
+    let server = simulation.add_server(ServerConfig::new(ReceiverConfig::reference(), LinkMode::None));
     let sender = simulation.add_sender(config, server, BYTES).expect("a valid configuration");
     let wire = simulation.add_wire(Path::new(path, 1));
     simulation.route(sender, server, wire);
     simulation.run_senders(Duration::from_secs(600));
     let node = simulation.sender(sender);
-    assert!(matches!(node.outcome, Outcome::Finished { .. }), "{:?}", node.outcome);
+    assert!(node.outcome.is_finished(), "{:?}", node.outcome);
     MEGABITS / node.stats().elapsed().as_secs_f64()
 }
 

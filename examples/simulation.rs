@@ -16,8 +16,7 @@ const SECONDS: u64 = 30;
 
 fn main() {
     let mut simulation = Simulation::new();
-    let server = ServerConfig::new(ReceiverConfig::reference(), LinkMode::None);
-    let server = simulation.add_server(server);
+    let server = simulation.add_server(ServerConfig::new(ReceiverConfig::reference(), LinkMode::None));
 
     let path = PathConfig::symmetric(Duration::from_millis(40), Bitrate::from_bps(50_000_000))
         .queue_size(QueueSize::Packets(167));

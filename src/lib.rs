@@ -9,7 +9,7 @@
 //! # std::fs::write(&path, [1; 100_000])?;
 //! # let directory = kept.path();
 //! let receiver = rdt::FileReceiver::bind("127.0.0.1:0".parse()?)?;
-//! let ticket = receiver.ticket()?; // as text, for whoever may send
+//! let ticket = receiver.ticket()?; // as text, for the sender
 //! let sender = std::thread::spawn(move || rdt::send_file(&ticket, path));
 //! let received = receiver.receive_into(directory)?;
 //! assert_eq!(received.path, directory.join("backup.tar"));
@@ -23,7 +23,7 @@
 //! |---|---|
 //! | [`blocking`] | encrypted connections as byte streams, for threads |
 //! | `tokio` (feature `tokio`) | the same for tokio: `AsyncRead` and `AsyncWrite` |
-//! | [`endpoint`] | guide to these two, their configuration and errors; the event loop of a thread |
+//! | [`endpoint`] | guide to these two, configuration, errors; the event loop of a thread |
 //! | [`transport`] | the protocol as pure state machines |
 //! | [`emulator`] | a network link as a state machine |
 //! | [`server`] | many receivers behind one socket, each at the end of its own emulated path |

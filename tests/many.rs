@@ -33,10 +33,10 @@ fn concurrent_senders_keep_their_own_links() {
         assert!((rtt - 0.01 * i as f64).abs() < 0.001, "sender {i}: {rtt}");
     }
     let stats = simulation.server(server).server.stats();
-    assert_eq!((stats.listener.admitted, stats.listener.max_active), (64, 64));
+    assert_eq!((stats.classic.admitted, stats.classic.max_active), (64, 64));
     assert!(stats.forward.balances() && stats.reverse.balances());
-    assert!(stats.listener.max_memory > 0, "memory is reported");
-    assert!(stats.listener.max_memory + stats.max_link_memory < 64 * 100 * 2 * 1472, "{stats:?}");
+    assert!(stats.connections.max_memory > 0, "memory is reported");
+    assert!(stats.connections.max_memory + stats.max_link_memory < 64 * 100 * 2 * 1472, "{stats:?}");
 }
 
 #[test]
@@ -46,10 +46,10 @@ fn idle_timeout_frees_peer_and_settles_link() {
     assert!(matches!(simulation.sender(sender).outcome, Outcome::Finished { .. }));
     let end = simulation.elapsed();
     simulation.run_until(end + Duration::from_secs(20));
-    assert_eq!(simulation.server(server).server.listener().active(), 1);
+    assert_eq!(simulation.server(server).server.classic().active(), 1);
     simulation.run_until(end + Duration::from_secs(30));
     let node = simulation.server(server);
-    assert_eq!((node.server.listener().active(), node.server.memory()), (0, 0));
+    assert_eq!((node.server.classic().active(), node.server.memory()), (0, 0));
     assert_eq!(node.server.stats().forward.sent, 47, "SYN, 45 packets, FIN");
 }
 

@@ -94,7 +94,7 @@ impl Shared {
             sent += node.stats().datagrams_sent;
             received += node.stats().datagrams_received;
         }
-        let listener = self.simulation.server(self.server).server.stats().listener;
+        let listener = self.simulation.server(self.server).server.stats().classic;
         assert_eq!((self.forward().sent, self.forward().delivered), (sent, listener.received));
         assert_eq!((self.reverse().sent, self.reverse().delivered), (listener.receivers.replies, received));
         assert_eq!(self.simulation.datagrams(), self.forward().delivered + self.reverse().delivered);

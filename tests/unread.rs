@@ -105,7 +105,7 @@ fn transfer_completes_after_long_read_pause() {
                 // The rest takes half a second at most.
                 assert!(took > pause && took < pause + Duration::from_secs(2), "{what}: {took:?}");
                 let stats = simulation.server(server).server.stats();
-                let held = stats.listener.max_memory.max(stats.connections.max_memory);
+                let held = stats.connections.max_memory;
                 assert!(held <= OF_ONE + OF_ONE / 2, "{what}: {held} bytes held");
             }
         }
@@ -128,7 +128,7 @@ fn concurrent_senders_stay_within_memory_limit() {
             assert_complete(&simulation, server, sender, format);
         }
         let stats = simulation.server(server).server.stats();
-        let held = stats.listener.max_memory.max(stats.connections.max_memory);
+        let held = stats.connections.max_memory;
         assert!(held <= MEMORY / 2 + SENDERS as u64 * OF_EACH, "{format}: {held} bytes held");
         assert!(held > MEMORY / 4, "{format}: {held} bytes held say nothing");
         let took = simulation.elapsed();

@@ -5,7 +5,6 @@
 use std::time::Duration;
 
 use rdt::emulator::{Bitrate, Loss, PathConfig, QueueLimit};
-use rdt::sim::Outcome;
 use rdt::transport::congestion::Algorithm;
 
 use crate::run::{Run, native, path};
@@ -57,7 +56,7 @@ fn row(case: &Case, congestion: Algorithm) {
     let mut running = run.start();
     running.simulation.run_senders(LIMIT);
     let node = running.simulation.sender(running.senders[0]);
-    let finished = matches!(node.outcome, Outcome::Finished { .. });
+    let finished = node.outcome.is_finished();
     let seconds = node.ended_at.map_or(f64::NAN, |at| (at - running.simulation.epoch()).as_secs_f64());
     let stats = node.stats();
     let wire = running.simulation.wire(running.wire);

@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use rdt::emulator::{Jitter, Loss, Outage, Path, PathConfig, Probability};
-use rdt::sim::Outcome;
 use rdt::transport::congestion::Algorithm;
 use rdt::transport::{LossDetection, SenderConfig, SenderStats};
 
@@ -125,7 +124,7 @@ fn at_half(congestion: Algorithm, seed: u64) -> Option<f64> {
     running.simulation.run_senders(Duration::from_secs(36_000));
     let outcome = &running.simulation.sender(running.senders[0]).outcome;
     let took = running.simulation.elapsed().as_secs_f64();
-    if !matches!(outcome, Outcome::Finished { .. }) {
+    if !outcome.is_finished() {
         println!("{congestion}, seed {seed}: {outcome:?} after {took:.1} s");
         return None;
     }

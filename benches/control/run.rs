@@ -70,6 +70,10 @@ impl Running {
         self.simulation.sender_mut(self.senders[index]).observe(observer);
     }
 
+    pub(crate) fn has_finished(&self, index: usize) -> bool {
+        self.simulation.sender(self.senders[index]).outcome.is_finished()
+    }
+
     pub(crate) fn stats(&self, index: usize) -> SenderStats {
         self.simulation.sender(self.senders[index]).stats()
     }

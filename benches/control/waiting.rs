@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rdt::emulator::{GilbertElliott, Loss, Mtu, Outage, Path, PathConfig, Probability};
 use rdt::server::{LinkMode, ServerConfig};
-use rdt::sim::{Outcome, ReadPolicy, Simulation};
+use rdt::sim::{ReadPolicy, Simulation};
 use rdt::transport::congestion::Algorithm;
 use rdt::transport::{LossDetection, ReceiverConfig, SenderConfig};
 
@@ -110,7 +110,7 @@ fn shrinking_paths() {
             let mut running = run.start();
             let _ = running.simulation.run_senders(LIMIT);
             let stats = running.stats(0);
-            if matches!(running.simulation.sender(running.senders[0]).outcome, Outcome::Finished { .. }) {
+            if running.has_finished(0) {
                 finished += 1;
                 let slowest = &mut slowest[usize::from(recovery == LossDetection::BaseOnly)];
                 *slowest = running.simulation.elapsed().max(*slowest);
@@ -173,11 +173,13 @@ fn handshakes() {
             (run.bytes, run.seed) = (1000, seed);
             let mut running = run.start();
             let mut at = Duration::ZERO;
-            while at < secs(180) && running.stats(0).handshake_rtt.is_none() {
+            let sender = running.senders[0];
+            let is_open = |running: &Running| running.simulation.sender(sender).connection().aead.is_some();
+            while at < secs(180) && !is_open(&running) {
                 at += ms(100);
                 running.simulation.run_until(at);
             }
-            done += u64::from(running.stats(0).handshake_rtt.is_some() && at <= secs(60));
+            done += u64::from(is_open(&running) && at <= secs(60));
             slowest = slowest.max(at);
         }
         let met = verdict(done >= asked);
@@ -206,8 +208,7 @@ fn lossy_paths() {
                 (run.bytes, run.seed) = (1_000_000, seed);
                 let mut running = run.start();
                 let _ = running.simulation.run_senders(secs(36_000));
-                let outcome = &running.simulation.sender(running.senders[0]).outcome;
-                finished += u64::from(matches!(outcome, Outcome::Finished { .. }));
+                finished += u64::from(running.has_finished(0));
                 slowest = slowest.max(running.simulation.elapsed());
             }
             let met = verdict(finished == RUNS);

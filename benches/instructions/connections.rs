@@ -25,8 +25,8 @@ const OVERHEAD: usize = 40;
 const WINDOW: u32 = 8192;
 /// Time from data to its ACK.
 const TRIP: Duration = Duration::from_micros(50);
-/// Number of batches per turn, as in `rdt_endpoint::thread`, and of datagrams per batch: as many of 1472 bytes
-/// as one system call sends.
+/// Number of batches per turn, as in `rdt_endpoint::thread`, and of datagrams per batch: as many of
+/// 1472 bytes as one system call sends.
 const BATCHES: usize = 4;
 const BATCH: usize = 44;
 /// In lossy cases one of this many datagrams is lost, a different one in each round trip.

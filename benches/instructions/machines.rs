@@ -1,6 +1,6 @@
-//! Cost of a classic transfer alone at line rate: a sender and a server exchange coalesced batches as
-//! with GSO and GRO, without socket, link or clock. Counted by `.ci/instructions`. `cargo run --bin
-//! machines -- classic`, or another of the cases; connections.rs counts native.
+//! Cost of a classic transfer alone at line rate: a sender and a server exchange coalesced batches
+//! as with GSO and GRO, without socket, link or clock. Counted by `.ci/instructions`. `cargo run
+//! --bin machines -- classic`, or another of the cases; connections.rs counts native.
 
 use std::env;
 use std::sync::Arc;
@@ -22,8 +22,8 @@ const PAYLOAD: usize = 100;
 const WINDOW: u32 = 8192;
 /// Time from data to its ACK.
 const TRIP: Duration = Duration::from_micros(50);
-/// Number of batches per turn, as in `rdt_endpoint::thread`, and of datagrams per batch: as many of 1472 bytes
-/// as one system call sends.
+/// Number of batches per turn, as in `rdt_endpoint::thread`, and of datagrams per batch: as many of
+/// 1472 bytes as one system call sends.
 const BATCHES: usize = 4;
 const BATCH: usize = 44;
 /// In lossy cases one of this many datagrams is lost, a different one in each round trip.

@@ -22,7 +22,7 @@ fn main() {
     let format = env::args().nth(1).unwrap_or_else(|| "native".into());
     let mut config = match format.as_str() {
         "classic" => SenderConfig::new(256, NO_LINK),
-        "native" => SenderConfig { skip_seed: Some(1), ..SenderConfig::native(7) },
+        "native" => SenderConfig::native(7),
         other => panic!("there is no format {other}: classic or native"),
     };
     config.packet_size = config.packet_size - config.payload_size() + PAYLOAD;

@@ -71,7 +71,7 @@ pub(crate) fn receiver(c: &mut Criterion) {
 }
 
 /// Packets of a native stream that are on their way together.
-const BATCH: usize = 1000;
+const BATCH: u32 = 1000;
 const PAYLOAD: usize = 1432;
 /// Packets between two reads.
 const RUN: usize = 32;
@@ -80,7 +80,7 @@ const RUN: usize = 32;
 /// order, and with every hundredth packet of a thousand behind all others.
 pub(crate) fn stream(c: &mut Criterion) {
     let mut group = c.benchmark_group("stream");
-    group.throughput(Throughput::Elements(BATCH as u64));
+    group.throughput(Throughput::Elements(u64::from(BATCH)));
     for (name, late) in [("in order", None), ("1 % held back", Some(100))] {
         group.bench_function(name, |b| {
             let mut stream = Stream::new();
@@ -100,7 +100,7 @@ struct Stream {
 impl Stream {
     fn new() -> Self {
         let sender = SenderConfig {
-            congestion: Algorithm::Fixed(2 * BATCH as u32),
+            congestion: Algorithm::Fixed(2 * BATCH),
             pacing: false,
             ..SenderConfig::native(1)
         };
@@ -118,8 +118,8 @@ impl Stream {
     fn step(&mut self, late: Option<usize>) -> Duration {
         self.now += Duration::from_millis(1);
         let mut datagrams = Vec::new();
-        self.sender.send(self.now, BATCH * PAYLOAD, |datagram| datagrams.push(datagram.to_vec()));
-        assert_eq!(datagrams.len(), BATCH, "the window has room for all");
+        self.sender.send(self.now, BATCH as usize * PAYLOAD, |datagram| datagrams.push(datagram.to_vec()));
+        assert_eq!(datagrams.len(), BATCH as usize, "the window has room for all");
         let is_late = |place: usize| late.is_some_and(|late| place.is_multiple_of(late));
         let (behind, mut arriving): (Vec<_>, Vec<_>) =
             datagrams.into_iter().enumerate().partition(|(place, _)| is_late(*place));

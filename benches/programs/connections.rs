@@ -6,9 +6,9 @@
 //! published runs. With 512 connections a window has 64 packets, about one GRO message.
 //!
 //! The connections are in this process. There are two arrangements: one thread and socket per
-//! connection, as in `rdt-send`, and one thread and socket for all connections, as in an endpoint of
-//! the library. With the second, which is native, encrypted and without a cipher, the receiver has
-//! one of two cores to itself. The first includes the scheduling of hundreds of threads.
+//! connection, as in `rdt-send`, and one thread and socket for all connections, as in an endpoint
+//! of the library. With the second, which is native, encrypted and without a cipher, the receiver
+//! has one of two cores to itself. The first includes the scheduling of hundreds of threads.
 //!
 //! Baseline: one connection with zero-copy sends, as in `rdt-send`, to one receiver thread; it runs
 //! in each round between the others. Many connections copy, which is faster for many senders in one

@@ -1,5 +1,5 @@
-//! Encrypted transfer of the programs beside a flood of SYNs: `cargo bench --bench flood` (`-- --rounds N
-//! --bytes N`: 5, 4000000000).
+//! Encrypted transfer of the programs beside a flood of SYNs: `cargo bench --bench flood` (`--
+//! --rounds N --bytes N`: 5, 4000000000).
 //!
 //! One sender, no link, over loopback. This process sends SYNs without a cookie from 64 addresses
 //! in 127.0.0.0/8, each SYN with a connection ID of its own. Target: beside 100,000 SYNs a second

@@ -12,9 +12,10 @@
 //! that of the whole transfer. "Link busy" is the share of the total time in which the link
 //! transmitted packets. If it equals that in virtual time, the host has no effect.
 //!
-//! Native has no cipher here, as in the simulator. Model of native, which retransmits only lost packets: the link is always busy. Packets are lost
-//! before the link transmits them (`emulator/link.rs`), so a loss costs no link time, and the rate
-//! is that of the link without headers.
+//! Native has no cipher here, as in the simulator. Model of native, which retransmits only lost
+//! packets: the link is always busy. Packets are lost before the link transmits them
+//! (`emulator/link.rs`), so a loss costs no link time, and the rate is that of the link without
+//! headers.
 //!
 //! Model of classic. Let p be the loss probability and s the transmission time of a packet.
 //! - A single loss is repaired while the link is busy. The third packet after the hole causes the

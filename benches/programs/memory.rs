@@ -2,8 +2,8 @@
 //! 1).
 //!
 //! Peak resident set size of each process, compared with a bound of 64 MiB plus the window.
-//! Classic, and native without a cipher with the same fixed window, and as it is by default; to a file; and from the
-//! standard input of the sender to the standard output of the receiver.
+//! Classic, and native without a cipher with the same fixed window, and as it is by default; to a
+//! file; and from the standard input of the sender to the standard output of the receiver.
 
 mod common;
 

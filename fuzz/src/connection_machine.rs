@@ -56,8 +56,8 @@ enum Op {
         index: u8,
         len: u16,
     },
-    /// Adds a packet of the sender of a waiting one, which comes from the same address, has a number
-    /// near its number, and a right tag if there is no encryption.
+    /// Adds a packet of the sender of a waiting one, which comes from the same address, has a
+    /// number near its number, and a right tag if there is no encryption.
     Forge {
         index: u8,
         number: i8,

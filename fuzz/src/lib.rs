@@ -5,10 +5,10 @@
 //! |---|---|---|
 //! | `capture` | a pcap or pcapng file | figures are finite, shares of limits sum to 1 |
 //! | `decode_classic` | a datagram, with and without magic | one encoding for each reply |
-//! | `decode_native` | an opened packet, one that is not sealed | bounds of offsets and SACK blocks |
+//! | `decode_native` | an opened packet, or one in clear | bounds of offsets and SACK blocks |
 //! | `open_sealed` | a packet, changed or not, its key and number | only genuine packets open |
 //! | `handshake` | handshake packets of an attacker | no connection, no long answer |
-//! | `connection_machine` | calls at both ends, a bad network, a bad peer | streams, nonces, memory |
+//! | `connection_machine` | calls at both ends, bad network, bad peer | streams, nonces, memory |
 //! | `sender_machine` | classic: configuration, writes, answers, time | bounded output |
 //! | `receiver_machine` | classic: packets of several peers, reads, time | the same; memory |
 //! | `scoreboard_ops` | transmissions, ACKs, SACK blocks, losses | each byte is delivered once |

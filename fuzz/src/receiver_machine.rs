@@ -1,11 +1,14 @@
-//! A listener and its classic receivers under packets of several peers, reads by the application,
+//! Classic receivers of a set under packets of several peers, reads by the application,
 //! and time.
 
 use std::time::{Duration, Instant};
 
 use arbitrary::{Arbitrary, Unstructured};
 use rdt_transport::wire::{FromReceiver, WireError};
-use rdt_transport::{Ecn, Endpoint, Listener, ListenerConfig, ReceiverConfig, ReceiverEvent, TransmitBuf};
+use rdt_transport::{
+    ClassicConfig, ConnectionSet, ConnectionSetConfig, Ecn, Endpoint, ReceiverConfig, ReceiverEvent,
+    TransmitBuf,
+};
 
 use crate::grammar::{Damage, FromSender, Number};
 
@@ -14,7 +17,7 @@ const PEERS: u8 = 4;
 const MEMORY: u64 = 64 << 10;
 /// Bytes of one peer that may be unread beyond the limit, and the largest datagram.
 const SLACK: u64 = (128 << 10) + 1500;
-/// Datagrams between two inputs: a listener that answers without end is a defect.
+/// Datagrams between two inputs: a set that answers without end is a defect.
 const MAX_REPLIES: usize = 10_000;
 
 #[derive(Debug, Arbitrary)]
@@ -55,7 +58,7 @@ enum Op {
 }
 
 struct Harness {
-    listener: Listener<u8>,
+    set: ConnectionSet<u8>,
     now: Instant,
     /// Number of the next packet that each receiver expects.
     expected: [u64; PEERS as usize],
@@ -65,11 +68,15 @@ struct Harness {
 pub fn run(data: &[u8]) {
     let Ok(input) = Input::arbitrary_take_rest(Unstructured::new(data)) else { return };
     let receiver = if input.dummy { ReceiverConfig::dummy() } else { ReceiverConfig::reference() };
-    let mut config = ListenerConfig::new(ReceiverConfig { keep_payload: !input.dummy, ..receiver });
-    config.memory_limit = MEMORY;
-    config.peer_memory_limit = MEMORY / 2;
+    let receiver = ReceiverConfig { keep_payload: !input.dummy, ..receiver };
+    let config = ConnectionSetConfig {
+        classic: Some(ClassicConfig::new(receiver)),
+        memory_limit: MEMORY,
+        connection_memory_limit: MEMORY / 2,
+        ..ConnectionSetConfig::default()
+    };
     let mut harness = Harness {
-        listener: Listener::new(config),
+        set: ConnectionSet::classic_only(config),
         now: Instant::now(),
         expected: [0; PEERS as usize],
         out: TransmitBuf::new(64),
@@ -77,7 +84,7 @@ pub fn run(data: &[u8]) {
     for op in input.ops {
         harness.apply(op);
         harness.drain();
-        let memory = harness.listener.memory();
+        let memory = harness.set.memory();
         assert!(memory <= MEMORY + u64::from(PEERS) * SLACK, "{memory} bytes held");
     }
 }
@@ -91,19 +98,19 @@ impl Harness {
                 let mut bytes = packet.encode(self.expected[usize::from(peer)]);
                 damage.apply(&mut bytes);
                 let ecn = [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, Ecn::Ce][usize::from(ecn % 4)];
-                self.listener.handle_datagram(now, peer, ecn, &mut bytes);
+                self.set.handle_datagram(now, peer, ecn, &mut bytes);
             }
             Op::Next { peer, len } => {
                 let peer = peer % PEERS;
                 let packet = FromSender::Data { seq: Number::Near(0), len };
                 let mut bytes = packet.encode(self.expected[usize::from(peer)]);
-                self.listener.handle_datagram(now, peer, Ecn::Ect0, &mut bytes);
+                self.set.handle_datagram(now, peer, Ecn::Ect0, &mut bytes);
             }
             Op::Advance { ms } => {
                 self.now += Duration::from_millis(u64::from(ms));
                 for _ in 0..100 {
-                    match self.listener.poll_timeout() {
-                        Some(deadline) if deadline <= self.now => self.listener.handle_timeout(self.now),
+                    match self.set.poll_timeout() {
+                        Some(deadline) if deadline <= self.now => self.set.handle_timeout(self.now),
                         _ => return,
                     }
                     self.drain();
@@ -111,19 +118,19 @@ impl Harness {
                 panic!("a timer stays due");
             }
             Op::Consume { peer, bytes } => {
-                let unread = self.listener.data(peer % PEERS).unwrap_or_default().len();
+                let unread = self.set.classic().data(peer % PEERS).unwrap_or_default().len();
                 let n = unread.min(usize::from(bytes));
-                self.listener.consume(peer % PEERS, n);
+                self.set.consume_classic(peer % PEERS, n);
             }
-            Op::Confirm { peer } => self.listener.confirm(peer % PEERS),
-            Op::Close { peer } => self.listener.close(peer % PEERS),
-            Op::Overflow { messages } => self.listener.handle_overflow(u64::from(messages)),
+            Op::Confirm { peer } => self.set.confirm_classic(peer % PEERS),
+            Op::Close { peer } => self.set.close_classic(peer % PEERS),
+            Op::Overflow { messages } => self.set.handle_overflow(u64::from(messages)),
         }
     }
 
     /// Processes events and replies, and learns from the replies what the receivers expect.
     fn drain(&mut self) {
-        while let Some((_, event)) = self.listener.poll_event() {
+        while let Some((_, event)) = self.set.poll_classic_event() {
             if let ReceiverEvent::Finished { bytes, .. } = event {
                 assert!(bytes < u64::MAX);
             }
@@ -131,7 +138,7 @@ impl Harness {
         let mut replies = 0;
         loop {
             self.out.clear();
-            let Some(peer) = self.listener.poll_transmit(self.now, &mut self.out) else { return };
+            let Some(peer) = self.set.poll_transmit(self.now, &mut self.out) else { return };
             let size = self.out.segment_size().max(1);
             for reply in self.out.bytes().chunks(size) {
                 replies += 1;

@@ -32,8 +32,8 @@ pub async fn send_file_with(
     on_thread(handle, move |handle| super::send_file_with(&ticket, path, handle)).await
 }
 
-/// Receiver of files, as [`rdt::FileReceiver`](crate::FileReceiver). Its drop does not wait: the end
-/// of the runtime does.
+/// Receiver of files, as [`rdt::FileReceiver`](crate::FileReceiver). Its drop does not wait: the
+/// end of the runtime does.
 #[derive(Debug, Clone)]
 pub struct FileReceiver(Arc<super::FileReceiver>);
 

@@ -86,7 +86,7 @@ impl FileReceiver {
         self.ticket_at(&reachable(self.local_addr(), &[]))
     }
 
-    /// Same as [`FileReceiver::ticket`] for a host that others reach at these addresses, for example
+    /// Same as [`FileReceiver::ticket`] for a host that others reach at these addresses, such as
     /// behind a NAT.
     ///
     /// # Errors

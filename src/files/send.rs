@@ -38,8 +38,8 @@ impl Sent {
 /// it. All calls of a process are one client: a ticket is good for many files.
 ///
 /// # Errors
-/// [`FileTransferError`]: the file, the ticket, or the connection. A receiver may have the file even
-/// if the connection fails: its last answer may have got lost.
+/// [`FileTransferError`]: the file, the ticket, or the connection. A receiver may have the file
+/// even if the connection fails: its last answer may have got lost.
 pub fn send_file(ticket: &Ticket, path: impl AsRef<Path>) -> Result<Sent, FileTransferError> {
     send_file_with(ticket, path, &TransferHandle::new())
 }
@@ -124,7 +124,7 @@ fn identity() -> io::Result<Arc<StaticKey>> {
     }
 }
 
-/// Stream of a file. A stream that is dropped ends as if the file were whole, so this one is closed.
+/// Stream of a file. A dropped stream ends as if the file were whole, so this one is closed.
 struct Sending {
     stream: Stream,
     is_stored: bool,

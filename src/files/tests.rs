@@ -50,12 +50,12 @@ impl World {
     fn ticket(&self) -> Ticket {
         self.receiver.ticket().unwrap()
     }
+}
 
-    /// Opens a connection of another client, which writes as it likes.
-    fn stream(&self, ticket: &Ticket) -> Stream {
-        let dialer = Dialer::of_ticket(rdt_endpoint::generate_key().unwrap(), ticket, &surroundings());
-        connect(ticket.addresses()[0], Connect::with(dialer.initiator())).unwrap()
-    }
+/// Opens a connection of another client, which writes as it likes.
+fn stream(ticket: &Ticket) -> Stream {
+    let dialer = Dialer::of_ticket(rdt_endpoint::generate_key().unwrap(), ticket, &surroundings());
+    connect(ticket.addresses()[0], Connect::with(dialer.initiator())).unwrap()
 }
 
 fn receiver() -> FileReceiver {
@@ -123,7 +123,7 @@ fn ticket_admits_one_client_and_others_disturb_nobody() {
     let (path, known) = (world.file("empty", b""), world.ticket());
     let forged = Ticket::new(known.addresses(), known.key(), false, u64::MAX, &mut os_entropy().unwrap());
     let held = world.ticket();
-    world.stream(&held).close(0, "");
+    stream(&held).close(0, "");
     for ticket in [forged.unwrap(), held] {
         let refusal = send_file(&ticket, &path).unwrap_err();
         assert!(matches!(refusal, FileTransferError::Ticket(TrustError::TicketRefused(_))), "{refusal}");
@@ -178,7 +178,7 @@ fn sender_learns_that_storing_failed() {
     let handle = TransferHandle::new();
     thread::scope(|scope| {
         let receiving = scope.spawn(|| world.receiver.receive_into_with(world.kept(), &handle));
-        let mut stream = world.stream(&world.ticket());
+        let mut stream = stream(&world.ticket());
         stream.write_all(b"abc").unwrap();
         until_bytes_flow(&handle);
         fs::remove_dir_all(world.kept()).unwrap();
@@ -246,7 +246,7 @@ fn failed_sender_leaves_no_file() {
     let handle = TransferHandle::new();
     thread::scope(|scope| {
         let receiving = scope.spawn(|| world.receiver.receive_into_with(world.kept(), &handle));
-        let mut stream = world.stream(&world.ticket());
+        let mut stream = stream(&world.ticket());
         stream.write_all(b"abc").unwrap();
         until_bytes_flow(&handle);
         stream.close(7, "gone");

@@ -69,8 +69,8 @@ fn in_order(link: &LinkConfig) -> bool {
 
 /// Upper bound on retransmissions; `None` if the rules give no bound.
 ///
-/// Base of the bound: dropped packets, packets that overtook the AUTH, and one more now and then for
-/// a share `q` of lost ACKs. Three terms can be added to it:
+/// Base of the bound: dropped packets, packets that overtook the AUTH, and one more now and then
+/// for a share `q` of lost ACKs. Three terms can be added to it:
 /// - One packet for each lost ACK, as in a small window or if the ACKs of a whole flight are lost.
 /// - The packets outstanding at each timeout, and in Tahoe at each recovery. RFC 6582 and 6675
 ///   forget the scoreboard then and send all of them again, base-only recovery sends one.

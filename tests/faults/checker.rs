@@ -86,9 +86,13 @@ pub(super) struct Flow {
     sent: u64,
     /// Largest cumulative ACK and largest right edge of the window that reached the sender.
     acked: u64,
-    /// As `acked`, without those that the sender may read in a later turn of their instant.
-    acked_at_once: u64,
     edge: u64,
+    /// Key phase of the packets that reach the sender. It may drop one of the phase before.
+    phase: u16,
+    /// As `acked`, without those that the sender may drop.
+    acked_surely: u64,
+    /// As `acked_surely`, without those that the sender may read in a later turn of their instant.
+    acked_at_once: u64,
     /// Data, newest transmission and FIN that reached the receiver.
     arrived: Ranges,
     newest: Option<u32>,
@@ -126,7 +130,7 @@ pub(super) struct Checker {
     tahoe: bool,
     /// True if the handshake has an AUTH.
     has_auth: bool,
-    /// Present address of the initiator: nobody is at an old one.
+    /// Present address of the initiator: no host has an old one.
     pub(super) initiator: NodeId,
     /// Side that gets it, and number, of the control packet after each forged ACK, which has the
     /// same number. The packet is dropped as a copy.
@@ -155,12 +159,12 @@ impl Checker {
         let (taken, arrivals, session) = (BTreeSet::new(), [None; 2], Session::default());
         let (forgotten, violation) = (false, None);
         Self {
-            initiator,
             responder,
             bytes,
             window,
             tahoe,
             has_auth,
+            initiator,
             taken,
             arrivals,
             session,
@@ -184,7 +188,7 @@ impl Checker {
         if from == self.responder { RESPONDER } else { INITIATOR }
     }
 
-    /// True for an old address of the initiator, at which nobody is.
+    /// True for an old address of the initiator, that no host has.
     fn is_gone(&self, to: NodeId) -> bool {
         to != self.responder && to != self.initiator
     }
@@ -266,8 +270,8 @@ impl Checker {
         }
         let end = offset + payload.len() as u64;
         let at_once = self.arrived_at(side, now) <= turn();
-        let Flow { sent, acked, acked_at_once, edge, .. } = self.session.flows[side];
-        let (edge, read) = (edge.max(self.window), if at_once { acked } else { acked_at_once });
+        let Flow { sent, acked, acked_surely, acked_at_once, edge, .. } = self.session.flows[side];
+        let (edge, read) = (edge.max(self.window), if at_once { acked_surely } else { acked_at_once });
         self.rule(payload::matches(offset, payload), || format!("{offset}..{end} carries other bytes"));
         if end > sent {
             self.rule(offset <= sent, || format!("{offset}..{end} is sent after {sent}"));
@@ -325,14 +329,7 @@ impl Checker {
             return;
         }
         self.session.is_open |= !self.has_auth || side == RESPONDER;
-        if let Some(ack) = &packet.ack {
-            let flow = &mut self.session.flows[1 - side];
-            flow.acked = flow.acked.max(ack.cumulative);
-            if at_once {
-                flow.acked_at_once = flow.acked;
-            }
-            flow.edge = flow.edge.max(ack.cumulative + ack.window);
-        }
+        self.session.flows[1 - side].hear(&packet, at_once);
         let is_open = self.session.is_open;
         self.session.flows[side].receive(now, is_open, &packet);
     }
@@ -385,6 +382,22 @@ impl Checker {
 }
 
 impl Flow {
+    /// Notes a packet of the receiver that reached the sender.
+    fn hear(&mut self, packet: &Packet<'_>, at_once: bool) {
+        if packet.phase == (self.phase + 1) % 4 {
+            self.phase = packet.phase;
+        }
+        let Some(ack) = &packet.ack else { return };
+        self.acked = self.acked.max(ack.cumulative);
+        self.edge = self.edge.max(ack.cumulative + ack.window);
+        if packet.phase == self.phase {
+            self.acked_surely = self.acked_surely.max(ack.cumulative);
+        }
+        if at_once {
+            self.acked_at_once = self.acked_surely;
+        }
+    }
+
     /// Notes a packet that reached the receiver.
     fn receive(&mut self, now: Instant, is_open: bool, packet: &Packet<'_>) {
         match packet.kind {

@@ -1,5 +1,5 @@
-//! Host on the path: copies, changes and reflects packets, forges ACKs where there is no cipher, and
-//! looks for a header that was sealed twice.
+//! Host on the path: copies, changes and reflects packets, forges ACKs where there is no cipher,
+//! and looks for a header that was sealed twice.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -20,8 +20,8 @@ pub(super) struct Meddler {
     rng: SmallRng,
     /// Arrivals in a thousand that are followed by a forged packet.
     forged: u32,
-    /// True to forge ACKs too.
-    forges_acks: bool,
+    /// True if both sides update their keys.
+    updates_keys: bool,
     /// ACKs that were forged.
     pub(super) forged_acks: u64,
     old: Vec<Vec<u8>>,
@@ -41,14 +41,14 @@ pub(super) struct Shared(pub(super) Arc<Mutex<Meddler>>);
 impl Meddler {
     pub(super) fn new(
         seed: u64,
-        (forged, forges_acks): (u32, bool),
+        (forged, updates_keys): (u32, bool),
         responder: NodeId,
         checker: Option<Arc<Mutex<Checker>>>,
     ) -> Self {
         Self {
             rng: SmallRng::seed_from_u64(seed ^ 0x5EED),
             forged,
-            forges_acks,
+            updates_keys,
             forged_acks: 0,
             old: Vec::new(),
             responder,
@@ -86,17 +86,23 @@ impl Meddler {
             let at = rng.random_range(0..old.len());
             old[at] = datagram.to_vec();
         }
-        // Of a connection with a cipher, nobody can forge an ACK.
-        let kinds = if self.checker.is_some() && self.forges_acks { 5 } else { 3 };
+        // No ACK of a connection with a cipher can be forged. Without one, nothing tells a
+        // packet of an old phase from one of the next, and forged and old packets can end a
+        // connection.
+        let kinds = match &self.checker {
+            None => 3,
+            Some(_) if self.updates_keys => 2,
+            Some(_) => 5,
+        };
         let mut changed = match rng.random_range(0..kinds) {
             0 => datagram.to_vec(),
-            1 => old[rng.random_range(0..old.len())].clone(),
-            2 => {
+            1 => {
                 let mut changed = datagram.to_vec();
                 let at = rng.random_range(0..changed.len());
                 changed[at] ^= 1 << rng.random_range(0..8);
                 changed
             }
+            2 => old[rng.random_range(0..old.len())].clone(),
             _ => {
                 let mut checker = self.checker.as_ref()?.lock().unwrap();
                 let ack = checker.forge(now, ends, datagram, |below| rng.random_range(0..below.max(1)));

@@ -108,8 +108,7 @@ impl<'a> Run<'a> {
             let nodes = [initiator, responder];
             Arc::new(Mutex::new(Checker::new(nodes, bytes, window, tahoe, has_auth)))
         });
-        // Beside a key update, the phase of a forged packet may be an old one, and the packet void.
-        let forging = (plan.forged, !updates_keys(plan));
+        let forging = (plan.forged, updates_keys(plan));
         let meddler = Meddler::new(plan.seed, forging, responder, checker.clone());
         let meddler = Arc::new(Mutex::new(meddler));
         simulation.intercept(Box::new(Shared(meddler.clone())));
@@ -334,8 +333,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Ledgers of the links, forward and reverse. Each forged ACK has the number of an honest packet,
-    /// which is then lost.
+    /// Ledgers of the links, forward and reverse. Each forged ACK has the number of an honest
+    /// packet, which is then lost.
     fn ledgers(&self) -> (Ledger, Ledger) {
         let path = self.simulation.wire(self.wire);
         let forged = self.meddler.lock().unwrap().forged_acks;

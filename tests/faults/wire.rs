@@ -13,7 +13,9 @@ pub(super) const AUTH: u8 = 11;
 pub(super) const PATH: u8 = 12;
 /// First byte of every packet.
 const MARK: u8 = 0xD2;
-/// Bit of the type-specific field: an ACK precedes the payload.
+/// Bits of the type-specific field: the key phase.
+const PHASE: u16 = 0b11;
+/// Bit of it: an ACK precedes the payload.
 const HAS_ACK: u16 = 1 << 3;
 /// Bits of the first field of an ACK.
 const BLOCKS: u16 = 0x3F;
@@ -24,6 +26,8 @@ const HAS_DROPS: u16 = 1 << 15;
 #[derive(Debug)]
 pub(super) struct Packet<'a> {
     pub(super) kind: u8,
+    /// Key phase modulo 4.
+    pub(super) phase: u16,
     pub(super) number: u32,
     pub(super) id: u64,
     /// Offset of the payload (DATA), or length of the stream (FIN, FIN-ACK).
@@ -102,7 +106,7 @@ pub(super) fn is_sealed(header: &[u8]) -> bool {
 pub(super) fn decode(datagram: &[u8]) -> Option<Packet<'_>> {
     let mut rest = packets::unencrypted_body(datagram).filter(|_| is_sealed(datagram))?;
     let kind = datagram[1];
-    let (number, id) = (u32_at(datagram, 4), u64_at(datagram, 8));
+    let (phase, number, id) = (u16_at(datagram, 2) & PHASE, u32_at(datagram, 4), u64_at(datagram, 8));
     let mut offset = 0;
     if matches!(kind, DATA | FIN | FIN_ACK) {
         offset = u64_at(rest, 0);
@@ -110,7 +114,7 @@ pub(super) fn decode(datagram: &[u8]) -> Option<Packet<'_>> {
     }
     let has_ack = matches!(kind, DATA | FIN) && u16_at(datagram, 2) & HAS_ACK != 0;
     let ack = (kind == ACK || has_ack).then(|| take_ack(&mut rest));
-    Some(Packet { kind, number, id, offset, ack, payload: rest })
+    Some(Packet { kind, phase, number, id, offset, ack, payload: rest })
 }
 
 /// Returns an ACK packet with the header of `datagram`, another one, but the next number.

@@ -108,8 +108,8 @@ impl World {
         self.simulation.route(self.client, self.server, self.wire);
     }
 
-    /// Runs to the end, with keys that update 0.5 s, 1 s, 2 s ... after the handshake, and addresses
-    /// that move every second time.
+    /// Runs to the end, with keys that update 0.5 s, 1 s, 2 s ... after the handshake, and
+    /// addresses that move every second time.
     fn run_restlessly(&mut self) -> &mut Self {
         while self.exchanges(self.client)[0].connected_at.is_none() {
             self.simulation.run_until(self.simulation.elapsed() + ms(10));

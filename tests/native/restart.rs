@@ -145,8 +145,9 @@ fn resets_reach_maximum_number_of_senders() {
     eprintln!("the last one heard of it at {:?}", simulation.elapsed());
 }
 
-/// Fifty small transfers start at once on a wire that loses, duplicates and reorders. Data overtakes
-/// what opens its connection, and replies arrive in any order; no reset may end a transfer.
+/// Fifty small transfers start at once on a wire that loses, duplicates and reorders. Data
+/// overtakes what opens its connection, and replies arrive in any order; no reset may end a
+/// transfer.
 #[test]
 fn disordered_handshakes_end_no_transfer() {
     for seed in seed()..seed() + 20 {

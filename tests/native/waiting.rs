@@ -46,8 +46,8 @@ fn transfer_resumes_within_two_seconds_of_outage() {
 
 #[test]
 fn fin_survives_outage() {
-    // The stream arrives before 1 s; the outage drops the FIN-ACK. The receiver keeps it for 32 s at
-    // least.
+    // The stream arrives before 1 s; the outage drops the FIN-ACK. The receiver keeps it for 32 s
+    // at least.
     for at in (300..520).step_by(20) {
         let outage = Outage::once(ms(at), secs(30));
         let run = Run::new(10_000_000, ms(100)).bytes(40_000);

@@ -1,4 +1,5 @@
-//! The event loop of `rdt_endpoint::thread::run` with tokio's wait, for comparison with a thread of its own.
+//! The event loop of `rdt_endpoint::thread::run` with tokio's wait, for comparison with a thread of
+//! its own.
 
 use std::net::UdpSocket;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Cryptography of native connections. `rdt-transport` builds them on it; `docs/PROTOCOL.md`, N1 and
-//! N6, has the formats.
+//! Cryptography of native connections. `rdt-transport` builds them on it; `docs/PROTOCOL.md`, N1
+//! and N6, has the formats.
 //!
 //! The crate does no I/O, reads no clock and draws no random number. Times are arguments, and
 //! randomness comes from an [`Entropy`] that the caller seeds. Equal seeds and calls give equal

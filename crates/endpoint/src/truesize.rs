@@ -20,7 +20,7 @@ const MIN_DRAIN_RATE: u64 = 2_000_000_000;
 const MIN_HOST_DELAY: Duration = Duration::from_millis(1);
 
 /// Describes a receive buffer of `receive_buffer` bytes (the value of `SO_RCVBUF`) for
-/// [`ListenerConfig::socket_buffer`](rdt_transport::ListenerConfig::socket_buffer).
+/// [`ConnectionSetConfig::socket_buffer`](rdt_transport::ConnectionSetConfig::socket_buffer).
 pub fn socket_buffer(receive_buffer: usize) -> SocketBuffer {
     SocketBuffer {
         // Linux frees space for new datagrams only once a quarter of the buffer was read, as long

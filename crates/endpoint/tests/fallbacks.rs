@@ -5,23 +5,22 @@
 
 use std::net::UdpSocket;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender as Told, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rdt_crypto::{Entropy, StaticKey};
+use rdt_crypto::{Entropy, PublicKey, StaticKey};
 use rdt_endpoint::thread::{Application, Flow, run, send_memory};
 use rdt_endpoint::truesize::socket_buffer;
-use rdt_server::{LinkMode, SenderId, Server, ServerConfig};
 use rdt_transport::{
-    AckPolicy, ConnectionConfig, ConnectionEvent, ConnectionId, ConnectionSet, ConnectionSetConfig, Endpoint,
-    InitiatorConfig, LinkProperties, ReceiverConfig, ReceiverEvent, ResponderConfig, Sender, SenderConfig,
-    SenderEvent, Wire,
+    AckPolicy, ClassicConfig, Connection, ConnectionConfig, ConnectionEvent, ConnectionSet,
+    ConnectionSetConfig, Endpoint, InitiatorConfig, LinkProperties, ReceiverConfig, ReceiverEvent,
+    ResponderConfig, Sender, SenderConfig, SenderEvent, Spare,
 };
 use rdt_udp::{Connected, Offload, Remote, SendCall, UdpIo, UdpOptions, UdpStats, Waiter};
 
-/// Size of a transfer, bytes.
+/// Size of a transfer, bytes, and its CRC-32 (docs/PROTOCOL.md, section 1).
 const BYTES: u64 = 4 << 20;
+const CRC: u32 = 0x05B0_360D;
 /// Bytes acknowledged when the send call stops working.
 const BEFORE: u64 = BYTES / 4;
 
@@ -46,42 +45,82 @@ impl Loss {
     }
 }
 
+/// Stream of one of the formats.
+trait Stream {
+    fn acked(&self) -> u64;
+    fn room(&mut self) -> Spare<'_>;
+    fn advance(&mut self, n: usize);
+    fn finish(&mut self);
+}
+
+impl Stream for Sender {
+    fn acked(&self) -> u64 {
+        self.stats().bytes_acked
+    }
+
+    fn room(&mut self) -> Spare<'_> {
+        self.spare().unwrap_or_default()
+    }
+
+    fn advance(&mut self, n: usize) {
+        self.advance(n);
+    }
+
+    fn finish(&mut self) {
+        self.finish().expect("it is open");
+    }
+}
+
+impl Stream for Connection {
+    fn acked(&self) -> u64 {
+        self.stats().sender.bytes_acked
+    }
+
+    fn room(&mut self) -> Spare<'_> {
+        self.spare().expect("it is open")
+    }
+
+    fn advance(&mut self, n: usize) {
+        self.advance(n);
+    }
+
+    fn finish(&mut self) {
+        self.finish();
+    }
+}
+
 /// Application that sends the DWORD array, and disables send calls in the middle.
 struct Sending {
     socket: Arc<UdpSocket>,
     losses: Vec<Loss>,
     written: u64,
     is_finished: bool,
-    /// Connection (native), once its handshake is complete.
-    connection: Option<ConnectionId>,
+    is_delivered: bool,
     until: Instant,
 }
 
 impl Sending {
-    /// Disables the send calls if enough is acknowledged. Returns the number of bytes to be written
-    /// by now: half of them are withheld until the change.
-    fn limit(&mut self, acknowledged: u64) -> u64 {
-        if acknowledged >= BEFORE {
+    fn fill(&mut self, stream: &mut impl Stream) {
+        if stream.acked() >= BEFORE {
             self.losses.drain(..).for_each(|loss| loss.strike(&self.socket));
         }
-        if self.losses.is_empty() { BYTES } else { BYTES / 2 }
-    }
-
-    /// Writes up to byte `limit`. Returns the number of bytes.
-    fn fill<'a>(&mut self, limit: u64, spare: impl Iterator<Item = &'a mut [u8]>) -> usize {
-        let left = usize::try_from(limit - self.written).expect("4 MiB");
-        let mut written = 0;
-        for (byte, offset) in spare.flatten().take(left).zip(self.written..) {
-            *byte = byte_at(offset);
-            written += 1;
+        // Half of the data is withheld until the change.
+        let limit = if self.losses.is_empty() { BYTES } else { BYTES / 2 };
+        while self.written < limit {
+            let room = stream.room();
+            if room.is_empty() {
+                return;
+            }
+            let begin = self.written;
+            for byte in room.flatten().take(usize::try_from(limit - begin).expect("4 MiB")) {
+                *byte = byte_at(self.written);
+                self.written += 1;
+            }
+            stream.advance(usize::try_from(self.written - begin).expect("4 MiB"));
         }
-        self.written += written as u64;
-        written
-    }
-
-    /// True once, when all is written.
-    fn is_end(&mut self) -> bool {
-        self.written == BYTES && !std::mem::replace(&mut self.is_finished, true)
+        if self.written == BYTES && !std::mem::replace(&mut self.is_finished, true) {
+            stream.finish();
+        }
     }
 }
 
@@ -91,42 +130,36 @@ impl Application<Sender> for Sending {
         while let Some(event) = sender.poll_event() {
             match event {
                 SenderEvent::Connected { .. } => {}
-                SenderEvent::Finished { .. } => return Flow::Done,
+                SenderEvent::Finished { crc } => {
+                    assert_eq!(crc, CRC, "as the receiver computed it");
+                    self.is_delivered = true;
+                    return Flow::Done;
+                }
                 SenderEvent::Failed { error, .. } => panic!("{error}"),
             }
         }
-        let limit = self.limit(sender.stats().bytes_acked);
-        while let n @ 1.. = self.fill(limit, sender.spare().expect("it is open")) {
-            sender.advance(n);
-        }
-        if self.is_end() {
-            sender.finish().expect("it is open");
-        }
+        self.fill(sender);
         Flow::Wait(Some(self.until))
     }
 }
 
 impl Application<ConnectionSet<()>> for Sending {
     fn pump(&mut self, now: Instant, set: &mut ConnectionSet<()>) -> Flow {
-        assert!(now < self.until, "it does not end: {:?}", set.stats());
+        assert!(now < self.until, "it does not end");
+        let mut writable = None;
         while let Some((id, event)) = set.poll_event() {
             match event {
-                ConnectionEvent::Connected { .. } => self.connection = Some(id),
-                ConnectionEvent::Delivered { .. } => return Flow::Done,
+                ConnectionEvent::Delivered { .. } => {
+                    self.is_delivered = true;
+                    return Flow::Done;
+                }
                 ConnectionEvent::Closed(closed) => panic!("{closed}"),
-                _ => {}
+                _ => writable = Some(id),
             }
         }
-        let Some(id) = self.connection else { return Flow::Wait(Some(self.until)) };
-        set.with(now, id, |connection| {
-            let limit = self.limit(connection.stats().sender.bytes_acked);
-            while let n @ 1.. = self.fill(limit, connection.spare().expect("it is open")) {
-                connection.advance(n);
-            }
-            if self.is_end() {
-                connection.finish();
-            }
-        });
+        if let Some(id) = writable {
+            set.with(now, id, |connection| self.fill(connection));
+        }
         Flow::Wait(Some(self.until))
     }
 }
@@ -136,111 +169,128 @@ fn byte_at(offset: u64) -> u8 {
     u32::try_from(offset / 4).expect("4 MiB").to_le_bytes()[usize::try_from(offset % 4).expect("below 4")]
 }
 
-/// Application that compares each byte with the array, confirms the transfer and reports its size.
+/// Application that receives one transfer, and compares it.
 struct Receiving {
-    read: u64,
-    told: Told<u64>,
+    bytes: u64,
 }
 
-impl Receiving {
-    fn read(&mut self, now: Instant, server: &mut Server<Remote>, sender: SenderId<Remote>) {
-        while let data @ [_, ..] = server.data(sender).expect("it keeps the payload") {
-            assert!(data.iter().zip(self.read..).all(|(byte, offset)| *byte == byte_at(offset)));
-            let n = data.len();
-            server.consume(now, sender, n);
-            self.read += n as u64;
-        }
-    }
-}
-
-impl Application<Server<Remote>> for Receiving {
-    fn pump(&mut self, now: Instant, server: &mut Server<Remote>) -> Flow {
-        while let Some((sender, event)) = server.poll_event() {
+impl Application<ConnectionSet<Remote>> for Receiving {
+    fn pump(&mut self, now: Instant, set: &mut ConnectionSet<Remote>) -> Flow {
+        let mut is_finished = false;
+        while let Some((peer, event)) = set.poll_classic_event() {
             match event {
-                ReceiverEvent::Readable => self.read(now, server, sender),
-                ReceiverEvent::Finished { .. } => {
-                    self.read(now, server, sender);
-                    server.confirm(now, sender);
-                    self.told.send(self.read).expect("the test waits for it");
-                    // The last turn sends the FIN-ACK.
-                    return Flow::Done;
+                ReceiverEvent::Finished { crc, bytes, .. } => {
+                    assert_eq!(crc, CRC);
+                    self.bytes = bytes;
+                    set.confirm_classic(peer);
+                    is_finished = true;
                 }
                 ReceiverEvent::Closed { unfinished } => assert!(!unfinished, "the sender failed"),
                 _ => {}
             }
         }
-        Flow::Wait(None)
+        while let Some((id, event)) = set.poll_event() {
+            is_finished |= matches!(event, ConnectionEvent::Finished { .. });
+            set.with(now, id, |connection| {
+                while let length @ 1.. = connection.data().len() {
+                    let is_equal =
+                        connection.data().iter().zip(self.bytes..).all(|(a, at)| *a == byte_at(at));
+                    assert!(is_equal, "what was sent");
+                    connection.consume(length);
+                    self.bytes += length as u64;
+                }
+            });
+        }
+        // The last turn sends the FIN-ACK.
+        if is_finished { Flow::Done } else { Flow::Wait(None) }
     }
 }
 
-/// Returns a server of both formats with this key.
-fn server(identity: Arc<StaticKey>, far: &UdpIo) -> Server<Remote> {
-    let receiver =
-        ReceiverConfig { ack: AckPolicy::Batch, keep_payload: true, ..ReceiverConfig::reference() };
-    let mut config = ServerConfig::new(receiver, LinkMode::None);
-    config.listener.socket_buffer = Some(socket_buffer(far.stats().receive_buffer));
-    let mut server = Server::new(config);
-    let (environment, entropy) = (ConnectionSetConfig::default(), Entropy::from_seed([2; 32]));
-    server.listen(ResponderConfig::open(identity), environment, entropy);
-    server
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Classic,
+    Native,
+}
+
+const FORMATS: [Format; 2] = [Format::Classic, Format::Native];
+
+/// Receives a transfer of either format.
+fn receive(mut far: UdpIo, identity: Arc<StaticKey>) {
+    let mut waiter = Waiter::new(far.socket(), Duration::ZERO).expect("a poller");
+    let receiver = ReceiverConfig { ack: AckPolicy::Batch, ..ReceiverConfig::reference() };
+    let limits = ConnectionSetConfig {
+        classic: Some(ClassicConfig::new(receiver)),
+        socket_buffer: Some(socket_buffer(far.stats().receive_buffer)),
+        ..ConnectionSetConfig::default()
+    };
+    let mut set = ConnectionSet::new(limits, Entropy::from_seed([1; 32]));
+    set.listen(ResponderConfig::open(identity));
+    let mut receiving = Receiving { bytes: 0 };
+    run(&mut set, &mut far, &mut receiving, &mut waiter).expect("it reads");
+    assert_eq!(receiving.bytes, BYTES);
+}
+
+fn send(format: Format, mut io: Connected, losses: &[Loss], key: PublicKey) -> Connected {
+    let until = rdt_udp::clock::now() + Duration::from_secs(60);
+    let socket = io.io().socket();
+    let mut waiter = Waiter::new(io.io().socket(), Duration::ZERO).expect("a poller");
+    let memory = send_memory(&mut io);
+    let losses = losses.to_vec();
+    let mut sending = Sending { socket, losses, written: 0, is_finished: false, is_delivered: false, until };
+    let ended = match format {
+        Format::Classic => {
+            let link = LinkProperties {
+                rtt_s: 0.0,
+                speed_bps: 1e9,
+                loss_forward: 0.0,
+                loss_reverse: 0.0,
+                buffer: 100,
+            };
+            let mut sender = Sender::with_memory(SenderConfig::new(512, link), memory).expect("a valid one");
+            sender.open().expect("it is new");
+            run(&mut sender, &mut io, &mut sending, &mut waiter)
+        }
+        Format::Native => {
+            let (limits, entropy) = (ConnectionSetConfig::default(), Entropy::from_seed([2; 32]));
+            let mut set = ConnectionSet::with_memory(limits, entropy, memory);
+            let initiator = InitiatorConfig { remote: Some(key), ..InitiatorConfig::default() };
+            let config = ConnectionConfig { one_way: true, ..ConnectionConfig::default() };
+            set.connect(rdt_udp::clock::now(), (), initiator, config).expect("a valid configuration");
+            run(&mut set, &mut io, &mut sending, &mut waiter)
+        }
+    };
+    ended.expect("it sends");
+    assert!(sending.is_delivered);
+    io
 }
 
 /// Runs a transfer between two threads. Returns the offloads of the sender before and after, and
 /// its counters.
-fn transfer(config: SenderConfig, gso: bool, losses: &[Loss]) -> (Offload, Offload, UdpStats) {
+fn transfer(format: Format, gso: bool, losses: &[Loss]) -> (Offload, Offload, UdpStats) {
     let options = UdpOptions { gso, by_reference: true, ..UdpOptions::default() };
-    let mut far = UdpIo::bind(([127, 0, 0, 1], 0).into(), options).expect("loopback has ports");
+    let bind = move || UdpIo::bind(([127, 0, 0, 1], 0).into(), options).expect("loopback has ports");
+    let far = bind();
     let to = far.local_addr().expect("a bound socket has an address");
-    let identity = Arc::new(StaticKey::generate(&mut Entropy::from_seed([3; 32])));
-    let remote = Some(identity.public());
-    let (told, arrived) = channel();
-    let receiving = thread::spawn(move || {
-        let mut waiter = Waiter::new(far.socket(), Duration::ZERO).expect("a poller");
-        let mut server = server(identity, &far);
-        run(&mut server, &mut far, &mut Receiving { read: 0, told }, &mut waiter).expect("it reads");
-    });
-    let losses = losses.to_vec();
-    // A system call filter belongs to the thread and cannot be removed.
-    let sending = thread::spawn(move || {
-        let io = UdpIo::bind(([127, 0, 0, 1], 0).into(), options).expect("loopback has ports");
-        let until = rdt_udp::clock::now() + Duration::from_secs(60);
-        let socket = io.socket();
-        let mut waiter = Waiter::new(io.socket(), Duration::ZERO).expect("a poller");
-        let mut io = Connected::new(io, to);
-        let memory = send_memory(&mut io);
-        let before = io.io().offload();
-        let mut sending = Sending { socket, losses, written: 0, is_finished: false, connection: None, until };
-        if config.wire == Wire::Classic {
-            let mut sender = Sender::with_memory(config, memory).expect("a valid configuration");
-            sender.open().expect("it is new");
-            run(&mut sender, &mut io, &mut sending, &mut waiter).expect("it sends");
+    let identity = Arc::new(StaticKey::from_bytes([7; 32]));
+    let key = identity.public();
+    thread::scope(|scope| {
+        let receiving = scope.spawn(move || receive(far, identity));
+        // A system call filter belongs to the thread and cannot be removed.
+        let sending = scope.spawn(move || {
+            let io = Connected::new(bind(), to);
+            let before = io.io().offload();
+            let io = send(format, io, losses, key);
             (before, io.io().offload(), io.io().stats())
-        } else {
-            let (limits, entropy) = (ConnectionSetConfig::default(), Entropy::from_seed([1; 32]));
-            let mut set = ConnectionSet::with_memory(limits, entropy, memory);
-            let keys = InitiatorConfig { remote, ..InitiatorConfig::default() };
-            let config = ConnectionConfig { sender: config, one_way: true, ..ConnectionConfig::default() };
-            set.connect(rdt_udp::clock::now(), (), keys, config).expect("a valid configuration");
-            run(&mut set, &mut io, &mut sending, &mut waiter).expect("it sends");
-            (before, io.io().offload(), io.io().stats())
-        }
-    });
-    let ways = sending.join().expect("the sender ends");
-    assert_eq!(arrived.recv(), Ok(BYTES));
-    receiving.join().expect("the receiver ends");
-    ways
-}
-
-fn configs() -> [SenderConfig; 2] {
-    let link =
-        LinkProperties { rtt_s: 0.0, speed_bps: 1e9, loss_forward: 0.0, loss_reverse: 0.0, buffer: 100 };
-    [SenderConfig::new(512, link), SenderConfig::native(0)]
+        });
+        receiving.join().expect("the receiver ends");
+        sending.join().expect("the sender ends")
+    })
 }
 
 #[test]
 fn without_sending_by_reference_batches_are_copied() {
-    for config in configs() {
-        let (before, after, stats) = transfer(config, true, &[NO_SENDFILE]);
+    for format in FORMATS {
+        let (before, after, stats) = transfer(format, true, &[NO_SENDFILE]);
         if before.by_reference {
             assert!(stats.sent_by_reference > 0 && !after.by_reference, "{after:?}");
         }
@@ -251,8 +301,8 @@ fn without_sending_by_reference_batches_are_copied() {
 
 #[test]
 fn without_offload_many_leave_in_one_call() {
-    for config in configs() {
-        let (before, after, stats) = transfer(config, true, &[Loss::Offload]);
+    for format in FORMATS {
+        let (before, after, stats) = transfer(format, true, &[Loss::Offload]);
         if before.send_call != SendCall::Gso {
             return eprintln!("skipped: this system has no segmentation offload");
         }
@@ -265,8 +315,8 @@ fn without_offload_many_leave_in_one_call() {
 #[test]
 fn without_sendmmsg_either_datagrams_leave_one_by_one() {
     for (gso, losses) in [(false, &[NO_SENDMMSG][..]), (true, &[Loss::Offload, NO_SENDMMSG])] {
-        for config in configs() {
-            let (before, after, stats) = transfer(config, gso, losses);
+        for format in FORMATS {
+            let (before, after, stats) = transfer(format, gso, losses);
             assert_ne!(before.send_call, SendCall::Single);
             assert_eq!((after.send_call, after.send_segments), (SendCall::Single, 1));
             assert_eq!(after.given_up.gso.is_some(), before.send_call == SendCall::Gso, "{after:?}");

@@ -1,39 +1,39 @@
 //! Many receivers behind one socket, each at the end of its own emulated path.
 //!
 //! ```text
-//!             +---------------------------- Server -----------------------------+
-//!  datagrams  |  path of sender A:  forward link --> +--> Listener: a receiver   |
-//! ----------->|  path of sender B:  forward link --> |      for each address     |
-//! <-----------|                     reverse links <--+--> ConnectionSet: one for |
-//!             |                                           each connection        |
-//!             +------------------------------------------------------------------+
+//!             +----------------------------- Server ------------------------------+
+//!  datagrams  |  path of sender A:  forward link --> +--> ConnectionSet: a receiver |
+//! ----------->|  path of sender B:  forward link --> |    for each classic address, |
+//! <-----------|                     reverse links <--+--> native connections by ID  |
+//!             +-------------------------------------------------------------------+
 //! ```
 //!
-//! The listener has the classic senders, the set the native ones ([`Server::listen`]). [`SenderId`]
-//! is the key of both.
+//! [`SenderId`] is the key of both formats. [`Server::listen`] takes native senders.
 //!
 //! The first SYN of a classic peer describes its path; later SYNs do not change the path. The
 //! handshake of a native connection describes the path and bypasses it: its packets are delivered
-//! at once. A native sender that requests no link has no path. The server handles each packet that leaves a link with the
-//! packet's due time as the current time, in the order of due times, however late the server is
-//! called. Late calls therefore do not change the emulation; [`ServerStats::lateness`] measures
-//! them.
+//! at once. A native sender that requests no link has no path. The server handles each packet that
+//! leaves a link with the packet's due time as the current time, in the order of due times, however
+//! late the server is called. Late calls therefore do not change the emulation;
+//! [`ServerStats::lateness`] measures them.
 #![forbid(unsafe_code)]
 
 mod link_memory;
 mod links;
-mod native;
 mod outgoing;
 mod path;
 mod server;
 mod stats;
+mod transfers;
 
-pub use server::{SenderId, Server};
+/// Sender of transfers to a server.
+pub use rdt_transport::PeerId as SenderId;
+pub use server::Server;
 pub use stats::ServerStats;
 
 use std::time::Duration;
 
-use rdt_transport::{ListenerConfig, ReceiverConfig};
+use rdt_transport::{ClassicConfig, ReceiverConfig, SocketBuffer};
 
 /// Default of [`ServerConfig::native_idle`]: longer than a sender waits (100 s), so that a transfer
 /// survives an outage of the path.
@@ -53,10 +53,49 @@ pub enum LinkMode {
     None,
 }
 
-/// Configuration of a server: its listener, its emulated links, and their limits.
+/// Receivers of a server, and their limits. Each bounds something that senders could make grow.
+#[derive(Debug, Clone, Copy)]
+pub struct ListenerConfig {
+    /// Configuration of every receiver.
+    pub receiver: ReceiverConfig,
+    /// Largest number of unfinished senders at once. Classic ones, which do not prove their
+    /// addresses, never take the last quarter.
+    pub max_peers: usize,
+    /// Largest number of unfinished senders of one host, if `ip_of` of the environment given to
+    /// [`Server::listen`] tells hosts apart.
+    pub max_peers_per_source: u32,
+    /// Bytes that all receivers together may hold, beyond holes or unread by the application. Each
+    /// receiver may hold 128 KiB of unread data regardless.
+    pub memory_limit: u64,
+    /// Memory limit of one receiver, bytes.
+    pub peer_memory_limit: u64,
+    /// Receive buffer of the socket, which limits the windows of all senders together. `None` for
+    /// no limit, as behind emulated links, which delay packets after they left the socket.
+    pub socket_buffer: Option<SocketBuffer>,
+    /// Idle timeout of classic senders.
+    pub idle: Duration,
+}
+
+impl ListenerConfig {
+    /// Returns the default limits: 4096 senders, of which one host may have half; 2 GiB of memory,
+    /// of which 512 MiB a sender; an idle timeout of 25 s.
+    pub fn new(receiver: ReceiverConfig) -> Self {
+        Self {
+            receiver,
+            max_peers: 4096,
+            max_peers_per_source: 2048,
+            memory_limit: 2 << 30,
+            peer_memory_limit: 512 << 20,
+            socket_buffer: None,
+            idle: ClassicConfig::new(receiver).idle,
+        }
+    }
+}
+
+/// Configuration of a server: its receivers, its emulated links, and their limits.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerConfig {
-    /// Configuration of the listener: receivers and their limits.
+    /// Receivers and their limits.
     pub listener: ListenerConfig,
     /// Emulation of paths between peers and receivers.
     pub link: LinkMode,

@@ -192,6 +192,11 @@ impl<P: Copy + Ord + Debug> Links<P> {
         self.removed_reverse.merge(&entry.path.reverse.into_ledger());
     }
 
+    /// True if a link of the sender has a packet.
+    pub(crate) fn has_packets(&self, sender: SenderId<P>) -> bool {
+        self.paths.get(&sender).is_some_and(|path| path.wakeup.is_some())
+    }
+
     /// Copies a datagram to a pooled buffer.
     pub(crate) fn copy(&mut self, datagram: &[u8]) -> Vec<u8> {
         let mut bytes = self.pool.pop().unwrap_or_default();

@@ -1,5 +1,4 @@
-//! [`Server`]: a [`Listener`] and a [`ConnectionSet`](rdt_transport::ConnectionSet) behind the
-//! emulated paths of their senders.
+//! [`Server`]: a set of peers behind the emulated paths of its senders.
 
 mod forwarding;
 
@@ -10,51 +9,30 @@ use std::time::{Duration, Instant};
 
 use rdt_crypto::Entropy;
 use rdt_emulator::{DelayHistogram, Ledger};
-use rdt_transport::wire::native::CloseReason;
+use rdt_transport::wire::native::{CloseReason, recognize};
 use rdt_transport::{
-    Connection, ConnectionId, ConnectionSetConfig, Ecn, Endpoint, Listener, PayloadDiscarded, ReceiverEvent,
-    ResponderConfig, TransmitBuf, one_by_one,
+    ClassicPeers, Connection, ConnectionId, ConnectionSet, ConnectionSetConfig, Ecn, Endpoint,
+    PayloadDiscarded, ReceiverEvent, ResponderConfig, TransmitBuf, one_by_one,
 };
 
 use crate::links::Links;
-use crate::native::Native;
 use crate::outgoing::Outgoing;
 use crate::path::LinkWanted;
-use crate::{LinkMode, ServerConfig};
+use crate::transfers::{Transfers, limits, listening};
+use crate::{LinkMode, SenderId, ServerConfig};
 
-/// Sender of transfers to a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum SenderId<P> {
-    /// Classic sender, known by its address.
-    Address(P),
-    /// Native connection. Its address may change.
-    Connection(ConnectionId),
-}
-
-impl<P> From<P> for SenderId<P> {
-    fn from(address: P) -> Self {
-        Self::Address(address)
-    }
-}
-
-impl<P: Copy> SenderId<P> {
-    /// Returns the address of a sender that is known by it.
-    pub fn address(self) -> Option<P> {
-        match self {
-            Self::Address(address) => Some(address),
-            Self::Connection(_) => None,
-        }
-    }
-}
+/// Datagrams in the batch from which replies enter the links.
+const BATCH_SEGMENTS: usize = 64;
 
 /// Receivers of many senders. Each is behind the emulated path that the sender requested in its
 /// handshake, if it requested one.
 #[derive(Debug)]
 pub struct Server<P> {
     config: ServerConfig,
-    pub(crate) listener: Listener<P>,
-    /// Native connections; `None` if the server takes none.
-    pub(crate) native: Option<Box<Native<P>>>,
+    pub(crate) peers: ConnectionSet<P>,
+    pub(crate) transfers: Transfers,
+    /// Batch of replies that enter the links.
+    batch: TransmitBuf,
     pub(crate) links: Links<P>,
     pub(crate) outgoing: Outgoing<P>,
     events: VecDeque<(SenderId<P>, ReceiverEvent)>,
@@ -69,8 +47,9 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
     /// Creates a server without senders.
     pub fn new(config: ServerConfig) -> Self {
         Self {
-            listener: Listener::new(config.listener),
-            native: None,
+            peers: ConnectionSet::classic_only(limits(&config, &ConnectionSetConfig::default())),
+            transfers: Transfers::default(),
+            batch: TransmitBuf::new(BATCH_SEGMENTS),
             links: Links::new(&config),
             config,
             outgoing: Outgoing::new(),
@@ -81,36 +60,33 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         }
     }
 
-    /// Accepts native connections, each for one transfer to this server. Their limits are those
-    /// of the listener, and both together stay within them. `environment` has all other fields of
-    /// the configuration. `entropy` must be unpredictable.
+    /// Accepts native connections, each for one transfer to this server. Both formats together stay
+    /// within the limits of [`ServerConfig::listener`]. `environment` has all other fields of the
+    /// configuration. `entropy` must be unpredictable. Call it before the first datagram.
     pub fn listen(
         &mut self,
         responder: ResponderConfig,
         environment: ConnectionSetConfig<P>,
         entropy: Entropy,
     ) {
-        let mut native = Native::new(&self.config, responder, environment, entropy);
-        native.set.set_other_sources(self.listener.source_counts());
-        self.listener.set_other_sources(native.set.source_counts());
-        self.native = Some(Box::new(native));
+        self.peers = listening(&self.config, responder, environment, entropy);
     }
 
-    /// Returns the listener behind the paths, for classic senders.
-    pub fn listener(&self) -> &Listener<P> {
-        &self.listener
+    /// Returns the classic senders behind the paths.
+    pub fn classic(&self) -> &ClassicPeers<P> {
+        self.peers.classic()
     }
 
     /// Returns the number of packets by which senders without encryption were refused.
     pub fn unencrypted(&self) -> u64 {
-        self.classic_dropped + self.native.as_ref().map_or(0, |native| native.set.stats().unencrypted)
+        self.classic_dropped + self.peers.stats().unencrypted
     }
 
     /// Returns the native connection of a sender; `None` after its end.
     pub fn connection(&self, sender: impl Into<SenderId<P>>) -> Option<&Connection> {
         match sender.into() {
             SenderId::Address(_) => None,
-            SenderId::Connection(id) => self.native.as_ref()?.set.get(id),
+            SenderId::Connection(id) => self.peers.get(id),
         }
     }
 
@@ -118,7 +94,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
     pub fn address(&self, sender: impl Into<SenderId<P>>) -> Option<P> {
         match sender.into() {
             SenderId::Address(address) => Some(address),
-            SenderId::Connection(id) => self.native.as_ref()?.set.address(id),
+            SenderId::Connection(id) => self.peers.address(id),
         }
     }
 
@@ -131,20 +107,13 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         }
     }
 
-    /// Limits the number of classic senders of one source ([`Listener::limit_sources`]). Its native
-    /// ones count, too, if `source_of` is [`source_number`](rdt_transport::source_number)
-    /// of the address.
-    pub fn limit_sources(&mut self, source_of: fn(&P) -> u64) {
-        self.listener.limit_sources(source_of);
-    }
-
     /// Returns contiguous unread bytes of `sender`, in order. Empty only if no byte is unread.
     ///
     /// # Errors
     /// The server keeps no payload, so there would never be a byte.
     pub fn data(&self, sender: impl Into<SenderId<P>>) -> Result<&[u8], PayloadDiscarded> {
         match sender.into() {
-            SenderId::Address(address) => self.listener.data(address),
+            SenderId::Address(address) => self.classic().data(address),
             _ if !self.config.listener.receiver.keep_payload => Err(PayloadDiscarded),
             sender @ SenderId::Connection(_) => Ok(self.connection(sender).map_or(&[], Connection::data)),
         }
@@ -154,7 +123,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
     /// end, of an address since its first transfer. 0 for an unknown sender.
     pub fn received_bytes(&self, sender: impl Into<SenderId<P>>) -> u64 {
         match sender.into() {
-            SenderId::Address(address) => self.listener.received_bytes(address),
+            SenderId::Address(address) => self.classic().received_bytes(address),
             sender @ SenderId::Connection(_) => self.connection(sender).map_or(0, Connection::received_bytes),
         }
     }
@@ -162,7 +131,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
     /// Consumes the first `n` bytes of [`Server::data`].
     pub fn consume(&mut self, now: Instant, sender: impl Into<SenderId<P>>, n: usize) {
         match sender.into() {
-            SenderId::Address(address) => self.listener.consume(address, n),
+            SenderId::Address(address) => self.peers.consume_classic(address, n),
             SenderId::Connection(id) => self.with(now, id, |connection| connection.consume(n)),
         }
     }
@@ -170,7 +139,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
     /// Lets the receiver answer the FIN of `sender`: the application has stored the transfer.
     pub fn confirm(&mut self, now: Instant, sender: impl Into<SenderId<P>>) {
         match sender.into() {
-            SenderId::Address(address) => self.listener.confirm(address),
+            SenderId::Address(address) => self.peers.confirm_classic(address),
             SenderId::Connection(id) => self.with(now, id, Connection::confirm),
         }
         self.route_replies(now);
@@ -180,7 +149,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
     /// reason if its format has one (native).
     pub fn refuse(&mut self, now: Instant, sender: impl Into<SenderId<P>>, reason: CloseReason) {
         match sender.into() {
-            SenderId::Address(address) => self.listener.close(address),
+            SenderId::Address(address) => self.peers.close_classic(address),
             SenderId::Connection(id) => self.with(now, id, |connection| connection.abort(now, reason)),
         }
         self.absorb_events();
@@ -189,8 +158,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
     /// Removes all native senders with unfinished transfers and sends each a CLOSE, at shutdown.
     /// The CLOSEs bypass the links, because the program may end before links would deliver them.
     pub fn abort_unfinished(&mut self, now: Instant) {
-        let open = self.native.as_ref().map(|native| native.open.clone());
-        for id in open.into_iter().flatten() {
+        for id in self.transfers.open.clone() {
             self.with(now, id, |connection| connection.abort(now, CloseReason::Aborted));
         }
         self.absorb_events();
@@ -198,20 +166,17 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
 
     /// Rejects new senders from now on. Existing senders stay connected.
     pub fn refuse_new(&mut self) {
-        self.listener.refuse_new();
-        if let Some(native) = &mut self.native {
-            native.set.refuse_new();
-        }
+        self.peers.refuse_new();
     }
 
     /// Returns the number of senders. A native one counts until its transfer is confirmed.
     pub fn active(&self) -> usize {
-        self.listener.active() + self.native.as_ref().map_or(0, |native| native.open.len())
+        self.classic().active() + self.transfers.open.len()
     }
 
     /// True if any sender has an unfinished transfer that was reported.
     pub fn has_unfinished(&self) -> bool {
-        self.listener.has_unfinished() || self.native.as_ref().is_some_and(|native| !native.open.is_empty())
+        self.classic().has_unfinished() || !self.transfers.open.is_empty()
     }
 
     /// Returns the time until which `sender` may still retransmit a packet whose answer was lost.
@@ -221,8 +186,8 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         let sender = sender.into();
         let rtt = self.links.paths.get(&sender).map_or(Duration::ZERO, |p| p.rtt);
         let last_active = match sender {
-            SenderId::Address(address) => self.listener.last_active(address),
-            SenderId::Connection(id) => self.native.as_ref()?.set.last_active(id),
+            SenderId::Address(address) => self.classic().last_active(address),
+            SenderId::Connection(id) => self.peers.last_active(id),
         };
         last_active.map(|at| at + 3 * rtt + spare)
     }
@@ -240,30 +205,19 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
 
     /// Returns the memory of receivers and of packets inside links, bytes.
     pub fn memory(&self) -> u64 {
-        let connections = self.native.as_ref().map_or(0, |native| native.set.memory());
-        self.listener.memory() + connections + self.links.memory
+        self.peers.memory() + self.links.memory
     }
 
     /// Calls `act` on a native connection.
     fn with(&mut self, now: Instant, id: ConnectionId, act: impl FnOnce(&mut Connection)) {
-        if let Some(native) = &mut self.native {
-            native.set.with(now, id, act);
-            self.absorb_connections(now);
-        }
+        self.peers.with(now, id, act);
+        self.absorb_connections(now);
     }
 
-    /// Lets each of the listener and the set count what the other uses of the shared limits.
-    fn share_limits(&mut self) {
-        if let Some(native) = &mut self.native {
-            native.set.set_other_load(self.listener.load());
-            self.listener.set_other_load(native.set.load());
-        }
-    }
-
-    /// Moves events from the listener to `events`, and removes the paths of removed peers.
+    /// Moves events of classic peers to `events`, and removes the paths of removed ones.
     #[inline]
     fn absorb_events(&mut self) {
-        while let Some((peer, event)) = self.listener.poll_event() {
+        while let Some((peer, event)) = self.peers.poll_classic_event() {
             self.absorb(SenderId::Address(peer), event);
         }
     }
@@ -271,20 +225,18 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
     /// Moves events of native connections to `events`. Adds the paths of new ones, and removes
     /// those of aborted ones.
     fn absorb_connections(&mut self, now: Instant) {
-        while let Some(native) = &mut self.native
-            && let Some((id, event)) = native.poll_event(now)
-        {
+        while let Some((id, event)) = self.transfers.poll_event(now, &mut self.peers) {
             let sender = SenderId::Connection(id);
             match event {
                 ReceiverEvent::Connected => {
                     if let LinkMode::Emulated { seed } = self.config.link {
-                        let wanted = native.set.get(id).and_then(Connection::link_request);
+                        let wanted = self.peers.get(id).and_then(Connection::link_request);
                         self.links.admit(now, sender, wanted.map(LinkWanted::Native), seed, false);
                     }
                 }
                 ReceiverEvent::Closed { unfinished: false } if self.links.contains(sender) => {
                     // The link carries the FIN-ACK, and its repetitions.
-                    native.ended.insert(id);
+                    self.transfers.ended.insert(id);
                     self.events.push_back((sender, event));
                     continue;
                 }
@@ -320,24 +272,6 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         let void = |event| matches!(event, ReceiverEvent::Readable | ReceiverEvent::Finished { .. });
         self.events.retain(|(of, event)| *of != sender || !void(*event));
     }
-
-    /// Fills a batch of the listener or the set, which take turns.
-    fn poll_either(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<P> {
-        self.share_limits();
-        let Some(native) = &mut self.native else { return self.listener.poll_transmit(now, out) };
-        let is_first = std::mem::take(&mut native.is_next);
-        if is_first && let Some(peer) = native.set.poll_transmit(now, out) {
-            self.absorb_connections(now);
-            return Some(peer);
-        }
-        if let Some(peer) = self.listener.poll_transmit(now, out) {
-            native.is_next = true;
-            return Some(peer);
-        }
-        let peer = if is_first { None } else { native.set.poll_transmit(now, out) };
-        self.absorb_connections(now);
-        peer
-    }
 }
 
 impl<P: Copy + Ord + Debug + Hash> Endpoint for Server<P> {
@@ -345,20 +279,22 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Server<P> {
     type Event = (SenderId<P>, ReceiverEvent);
 
     fn handle_datagram(&mut self, now: Instant, peer: P, ecn: Ecn, datagram: &mut [u8]) {
-        self.share_limits();
-        if self.is_native(datagram) {
-            self.enter_native(now, peer, ecn, datagram, datagram.len());
-            return;
-        }
-        if !self.config.classic {
+        let is_native = recognize(datagram);
+        if !is_native && !self.config.classic {
             self.classic_dropped += 1;
             return;
         }
         match self.config.link {
-            LinkMode::None => self.listener.handle_datagram(now, peer, ecn, datagram),
             // `handle_timeout` handles deliveries later. All input comes first, because the
             // socket's buffer is the one queue that the emulation does not model.
-            LinkMode::Emulated { seed } => self.enter(now, peer, ecn, datagram, seed),
+            LinkMode::Emulated { seed } if !is_native => self.enter_classic(now, peer, ecn, datagram, seed),
+            LinkMode::Emulated { .. } => {
+                self.enter_native(now, peer, ecn, datagram, datagram.len());
+            }
+            LinkMode::None => {
+                self.peers.handle_datagram(now, peer, ecn, datagram);
+                self.absorb_connections(now);
+            }
         }
     }
 
@@ -371,43 +307,34 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Server<P> {
         stride: usize,
     ) -> usize {
         let stride = stride.max(1);
-        let is_native = self.is_native(bytes);
-        let is_mixed = self.native.is_some()
-            && bytes.chunks(stride).any(|datagram| self.is_native(datagram) != is_native);
-        if is_mixed {
+        let (takes_both, is_emulating) = (self.config.classic, self.is_emulating());
+        if (is_emulating || !takes_both) && !bytes.chunks(stride).all(recognize) {
             return one_by_one(self, now, peer, ecn, bytes, stride);
         }
-        if is_native {
-            self.share_limits();
+        if is_emulating {
             return self.enter_native(now, peer, ecn, bytes, stride);
         }
-        if self.config.classic && !self.is_emulating() {
-            self.share_limits();
-            return self.listener.handle_datagrams(now, peer, ecn, bytes, stride);
-        }
-        one_by_one(self, now, peer, ecn, bytes, stride)
+        let datagrams = self.peers.handle_datagrams(now, peer, ecn, bytes, stride);
+        self.absorb_connections(now);
+        datagrams
     }
 
     fn handle_overflow(&mut self, messages: u64) {
-        self.listener.handle_overflow(messages);
-        if let Some(native) = &mut self.native {
-            native.set.handle_overflow(messages);
-        }
+        self.peers.handle_overflow(messages);
     }
 
     fn handle_timeout(&mut self, now: Instant) {
         self.advance(now);
-        self.listener.handle_timeout(now);
+        self.peers.handle_timeout(now);
         self.absorb_events();
-        if let Some(native) = &mut self.native {
-            native.set.handle_timeout(now);
-            self.absorb_connections(now);
-        }
+        self.absorb_connections(now);
     }
 
     fn poll_transmit(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<P> {
         if !self.is_emulating() {
-            return self.poll_either(now, out);
+            let peer = self.peers.poll_transmit(now, out);
+            self.absorb_connections(now);
+            return peer;
         }
         // Includes replies that no packet triggered: window updates and delayed ACKs.
         self.route_replies(now);
@@ -417,8 +344,7 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Server<P> {
 
     fn poll_timeout(&self) -> Option<Instant> {
         let wakeup = self.links.first_wakeup().map(|(due, _)| due);
-        let connections = self.native.as_ref().and_then(|native| native.set.poll_timeout());
-        [wakeup, self.listener.poll_timeout(), connections].into_iter().flatten().min()
+        [wakeup, self.peers.poll_timeout()].into_iter().flatten().min()
     }
 
     fn poll_event(&mut self) -> Option<(SenderId<P>, ReceiverEvent)> {

@@ -4,16 +4,16 @@ use std::fmt::Debug;
 use std::hash::Hash;
 
 use rdt_emulator::{DelayHistogram, Ledger};
-use rdt_transport::{ConnectionSetStats, ListenerStats, ReceiverStats};
+use rdt_transport::{ClassicStats, ConnectionSetStats, ReceiverStats};
 
 use crate::Server;
 
 /// Counters of a server.
 #[derive(Debug, Clone)]
 pub struct ServerStats {
-    /// Counters of the listener, for classic senders.
-    pub listener: ListenerStats,
-    /// Counters of the native connections.
+    /// Counters of the classic senders.
+    pub classic: ClassicStats,
+    /// Counters of the native connections, and the largest memory of the receivers of both formats.
     pub connections: ConnectionSetStats,
     /// Sums over the receivers of all senders, including removed ones.
     pub receivers: ReceiverStats,
@@ -36,19 +36,19 @@ pub struct ServerStats {
 impl ServerStats {
     /// Returns the number of senders that connected.
     pub fn senders(&self) -> u64 {
-        self.listener.admitted + self.connections.accepted
+        self.classic.admitted + self.connections.accepted
     }
 
     /// Returns an upper bound of the memory of receivers and links, bytes: the sum of the largest
     /// values.
     pub fn max_memory(&self) -> u64 {
-        self.listener.max_memory + self.connections.max_memory + self.max_link_memory
+        self.connections.max_memory + self.max_link_memory
     }
 
     /// Adds the counters of another server. Maxima are added too, although the servers may have
     /// reached them at different times.
     pub fn merge(&mut self, other: &Self) {
-        self.listener.merge(&other.listener);
+        self.classic.merge(&other.classic);
         self.connections.merge(&other.connections);
         self.receivers.merge(&other.receivers);
         self.max_active += other.max_active;
@@ -64,20 +64,17 @@ impl ServerStats {
 impl<P: Copy + Ord + Debug + Hash> Server<P> {
     /// Returns the current counters.
     pub fn stats(&self) -> ServerStats {
-        let listener = self.listener.stats();
-        let mut receivers = listener.receivers;
-        if let Some(native) = &self.native {
-            receivers.merge(&native.receivers());
-        }
-        let connections = self.native.as_ref().map(|native| native.set.stats());
+        let classic = self.classic().stats();
+        let mut receivers = classic.receivers;
+        receivers.merge(&self.transfers.receivers(&self.peers));
         let (mut forward, mut reverse) = (self.links.removed_forward, self.links.removed_reverse);
         for peer in self.links.paths.values() {
             forward.merge(peer.path.forward.ledger());
             reverse.merge(peer.path.reverse.ledger());
         }
         ServerStats {
-            listener,
-            connections: connections.unwrap_or_default(),
+            classic,
+            connections: self.peers.stats(),
             receivers,
             max_active: self.max_active,
             forward,

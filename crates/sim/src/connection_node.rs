@@ -1,6 +1,6 @@
 //! Node with a set of connections. Each side of a connection has an application that writes the
-//! array of [`payload`](crate::payload) into its stream, and one that compares every byte of the other stream
-//! with the array.
+//! array of [`payload`](crate::payload) into its stream, and one that compares every byte of the
+//! other stream with the array.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};

@@ -3,8 +3,8 @@
 //!
 //! A [`Simulation`] owns the clock, the nodes and the wires; a [`Scenario`] describes and runs one
 //! transfer. A node is a sender or a server with its application, a set of connections, or a source
-//! or a sink of datagrams without feedback. A native sender is a connection. The same function, [`turn`](rdt_transport::drive::turn), drives
-//! senders, servers and real sockets.
+//! or a sink of datagrams without feedback. A native sender is a connection. The same function,
+//! [`turn`](rdt_transport::drive::turn), drives senders, servers and real sockets.
 //!
 //! | noun | file | owns |
 //! |---|---|---|
@@ -16,7 +16,7 @@
 //! | server | `server_node.rs` | server, and the transfers that it received |
 //! | connections | `connection_node.rs` | set of connections, and both streams of each |
 //! | application | `application.rs`, `writer.rs` | what a sending application writes, and when |
-//! | transfer | `transfer.rs`, `read_policy.rs` | what a receiving application read, and when it reads |
+//! | transfer | `transfer.rs`, `read_policy.rs` | what a receiving application reads, and when |
 //! | bins | `bins.rs` | bytes counted in bins of time |
 //! | payload | `payload.rs` | the generated array that is sent, here and by the programs |
 //! | source, sink | `source.rs`, `sink.rs` | datagrams without feedback |

@@ -51,7 +51,6 @@ pub struct ServerNode {
 }
 
 impl ServerNode {
-    #[expect(clippy::large_types_passed_by_value, reason = "moved into the server")]
     pub(crate) fn new(config: ServerConfig, id: NodeId, epoch: Instant, now: Instant) -> Self {
         let mut server = Server::new(config);
         let keeps_payload = config.listener.receiver.keep_payload;

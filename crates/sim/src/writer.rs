@@ -1,4 +1,5 @@
-//! Writing side of a stream: a sending application that writes the array of [`payload`](crate::payload).
+//! Writing side of a stream: a sending application that writes the array of
+//! [`payload`](crate::payload).
 
 use std::time::Duration;
 

@@ -6,10 +6,10 @@ use crate::{Ecn, TransmitBuf};
 
 /// Protocol state machine: datagrams and time in, datagrams and events out.
 ///
-/// [`Sender`](crate::Sender), [`Listener`](crate::Listener) and
-/// [`ConnectionSet`](crate::ConnectionSet) implement it. A `Receiver` does not: the listener
-/// schedules the replies and timers of all its peers, also of a single one. The type `Endpoint` of
-/// the crate `rdt-endpoint` is another thing: a UDP socket with its encrypted connections.
+/// [`Sender`](crate::Sender) and [`ConnectionSet`](crate::ConnectionSet) implement it. A `Receiver`
+/// does not: the set schedules the replies and timers of all its peers, also of a single one. The
+/// type `Endpoint` of the crate `rdt-endpoint` is another thing: a UDP socket with its encrypted
+/// connections.
 ///
 /// Methods are of four kinds: `handle_*` take input, `poll_transmit` returns datagrams,
 /// `poll_event` returns events for the application, and `poll_timeout` returns the time of the next
@@ -35,7 +35,7 @@ pub trait Endpoint {
     /// for a shorter last one. Empty `bytes` are one empty datagram. Returns their number.
     ///
     /// The effect equals one call of [`Endpoint::handle_datagram`] for each, but an implementation
-    /// may share work: a listener computes the memory limit once, so an offered window may differ
+    /// may share work: a set computes the memory limit once, so an offered window may differ
     /// by the memory of the datagrams themselves.
     fn handle_datagrams(
         &mut self,

@@ -8,7 +8,7 @@
 //!  application -- write / finish --> Sender -- poll_transmit --> datagrams -+
 //!                                      ^                                    | network or link
 //!                                      +-------- handle_datagram <-- ACKs -+ |
-//!  application <-- read / consume -- Receiver (one per peer, in Listener) -+<+
+//!  application <-- read / consume -- Receiver (one per peer) --------------+<+
 //! ```
 //!
 //! | file | contents |
@@ -21,17 +21,14 @@
 //! | `congestion/` | Reno, CUBIC, BBR; pacer, PRR, delivery rate |
 //! | `receiver/` | one stream: ACKs, receive window, close |
 //! | `receive_buffer/` | reassembly of stream bytes |
-//! | `listener/` | receivers of all classic peers behind one socket: admission, idle timeouts, replies |
 //! | `connection/` | connection (native): handshake, keys, two streams |
-//! | `connection_set/` | connections behind one socket: admission, address changes |
+//! | `peers/` | all peers of a socket: admission, limits, order of transmission |
 //! | `cookie.rs` | stateless cookies, which prove that a peer receives at its address |
-//! | `stateless_limit.rs` | rate limits of replies to unconnected addresses |
 //! | `observer.rs`, `qlog/` | events of a sender; their trace for tools such as qvis |
 #![forbid(unsafe_code)]
 
 pub mod congestion;
 mod connection;
-mod connection_set;
 mod cookie;
 mod crc;
 pub mod drive;
@@ -40,8 +37,8 @@ mod error;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
-mod listener;
 mod observer;
+mod peers;
 #[cfg(feature = "qlog")]
 pub mod qlog;
 mod range_set;
@@ -50,7 +47,6 @@ mod receiver;
 mod recovery;
 mod send_buffer;
 mod sender;
-mod stateless_limit;
 pub mod wire;
 
 pub use rdt_datagram::{Ecn, FileOffset, Frame, FrameSource, MAX_DATAGRAM, Reuse, TransmitBuf};
@@ -59,17 +55,14 @@ pub use connection::{
     Closed, Confirm, Connection, ConnectionConfig, ConnectionEvent, ConnectionStats, InitiatorConfig,
     RefuseReason, Trust,
 };
-pub use connection_set::{
-    Admit, Admittee, ConnectionId, ConnectionSet, ConnectionSetConfig, ConnectionSetStats, ResponderConfig,
-    Secrets,
-};
 pub use endpoint::{Endpoint, one_by_one};
 pub use error::{ConfigError, PayloadDiscarded, Phase, TransferError};
-pub use listener::{
-    Admission, Listener, ListenerConfig, ListenerStats, MAX_HALF_OPEN_PEERS, SocketBuffer, SocketLoad,
-    SourceCounts, source_number,
-};
 pub use observer::{Interest, LossTrigger, Metrics, Observer, Resend, Timer, Trace};
+pub use peers::{
+    Admission, Admit, Admittee, ClassicConfig, ClassicPeers, ClassicStats, ConnectionId, ConnectionSet,
+    ConnectionSetConfig, ConnectionSetStats, MAX_HALF_OPEN_PEERS, PeerId, ResponderConfig, Secrets,
+    SocketBuffer,
+};
 pub use receiver::{
     AckConfig, AckPolicy, ReceiverConfig, ReceiverEvent, ReceiverStats, WindowConfig, WindowPolicy,
 };

@@ -229,7 +229,8 @@ impl HostCheck {
     }
 }
 
-#[cfg(all(test, feature = "options"))]
+#[cfg(feature = "options")]
+#[cfg(test)]
 mod tests {
     use rdt_program::exit::{CHANGED_KEY, NO_INPUT, NO_PERMISSION, USAGE};
 

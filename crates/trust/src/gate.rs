@@ -222,7 +222,8 @@ impl Secrets for Gate {
     }
 }
 
-#[cfg(all(test, feature = "options"))]
+#[cfg(feature = "options")]
+#[cfg(test)]
 mod tests {
     use rdt_crypto::Aead;
     use rdt_program::exit::USAGE;

@@ -1,5 +1,5 @@
-//! Identity and permission of peers: keys, tickets and lists in files as ssh keeps them, whom the
-//! connecting side believes, and whom the listening side admits.
+//! Identity and permission of peers: keys, tickets and lists in files as ssh keeps them, the keys
+//! that the connecting side believes, and the peers that the listening side admits.
 //!
 //! | noun | file | owns |
 //! |---|---|---|
@@ -13,7 +13,7 @@
 //! | dialer | `dialer.rs` | own key and secret of the connecting side; check of the peer's key |
 //! | gate | `gate.rs` | peers that the listening side admits; tickets and their use |
 //! | errors | `error.rs`, `file_error.rs` | sentences and exit codes |
-//! | options | `options.rs`, `remote.rs` | command-line options of both sides, the argument TICKET or HOST (feature `options`) |
+//! | options | `options.rs`, `remote.rs` | options of both sides, TICKET or HOST (`options`) |
 //! | race | `race.rs` | connecting to the first address that answers (feature `tokio`) |
 //! | serving | `serving.rs` | tickets, accepting and end of a server (both features) |
 //!
@@ -137,7 +137,8 @@ impl fmt::Debug for Surroundings {
     }
 }
 
-#[cfg(all(test, feature = "options"))]
+#[cfg(feature = "options")]
+#[cfg(test)]
 mod tests {
     use std::path::PathBuf;
     use std::sync::Mutex;

@@ -90,7 +90,7 @@ fn ledger_line(direction: &str, ledger: &Ledger) -> String {
 
 /// Formats all counters of a server, with units in the keys.
 pub(crate) fn stats_json(stats: &ServerStats) -> Value {
-    let (listener, receivers) = (&stats.listener, &stats.receivers);
+    let (classic, receivers) = (&stats.classic, &stats.receivers);
     let connections = &stats.connections;
     let late = &stats.lateness;
     let causes: Map<_, _> =
@@ -99,7 +99,7 @@ pub(crate) fn stats_json(stats: &ServerStats) -> Value {
         "senders": stats.senders(),
         "max_active": stats.max_active,
         "memory_held_max_bytes": stats.max_memory(),
-        "datagrams_received": listener.received + connections.received,
+        "datagrams_received": classic.received + connections.received,
         "dropped": causes,
         "data_packets": receivers.data,
         "ce_marks": receivers.ce,
@@ -118,18 +118,18 @@ pub(crate) fn stats_json(stats: &ServerStats) -> Value {
 /// Returns the numbers of datagrams not used, by cause. `no_connection_told` is part of
 /// `no_connection`.
 pub(crate) fn dropped(stats: &ServerStats) -> [(&'static str, u64); 15] {
-    let (listener, receivers) = (&stats.listener, &stats.receivers);
+    let (classic, receivers) = (&stats.classic, &stats.receivers);
     let connections = &stats.connections;
     [
-        ("malformed", listener.malformed + connections.malformed),
-        ("too_long", listener.too_long),
-        ("no_connection", listener.no_connection + connections.unknown),
+        ("malformed", classic.malformed + connections.malformed),
+        ("too_long", classic.too_long),
+        ("no_connection", classic.no_connection + connections.unknown),
         ("no_connection_told", connections.resets_sent),
-        ("refused", listener.refused + connections.refused + connections.source_limited),
+        ("refused", classic.refused + connections.refused + connections.source_limited),
         ("unencrypted", stats.classic_dropped + connections.unencrypted),
         ("unproven", connections.retries),
         ("not_answered", connections.answers_dropped),
-        ("half_open", listener.half_open_dropped + connections.half_open_dropped),
+        ("half_open", classic.half_open_dropped + connections.half_open_dropped),
         ("replayed", connections.replayed),
         ("unauthentic", connections.unauthentic),
         ("out_of_range", receivers.out_of_range),

@@ -365,7 +365,7 @@ impl<'a> Evidence<'a> {
         let config = self.config;
         let bps = match (config.wire, config.link_request) {
             (Wire::Classic, _) => f64::from(config.link.speed_bps),
-            (Wire::Native { .. }, link) => link?.rate_bps as f64,
+            (Wire::Native, link) => link?.rate_bps as f64,
         };
         Some(bps / 8.0 * config.payload_size() as f64 / config.packet_size as f64)
     }

@@ -74,7 +74,7 @@ impl Status {
         #[allow(clippy::cast_precision_loss, reason = "a rate is printed to two decimals")]
         let link_bps = match (config.wire, config.link_request) {
             (Wire::Classic, _) => f64::from(config.link.speed_bps),
-            (Wire::Native { .. }, link) => link.map_or(f64::INFINITY, |link| link.rate_bps as f64),
+            (Wire::Native, link) => link.map_or(f64::INFINITY, |link| link.rate_bps as f64),
         } * payload_size as f64
             / config.packet_size as f64;
         Self {
@@ -104,7 +104,7 @@ impl Status {
     pub(crate) fn packets(&self, number: u64) -> u64 {
         match self.wire {
             Wire::Classic => number,
-            Wire::Native { .. } => number.div_ceil(self.payload_size as u64),
+            Wire::Native => number.div_ceil(self.payload_size as u64),
         }
     }
 
@@ -113,7 +113,7 @@ impl Status {
     fn bytes(&self, number: u64) -> u64 {
         match self.wire {
             Wire::Classic => number * self.payload_size as u64,
-            Wire::Native { .. } => number,
+            Wire::Native => number,
         }
     }
 
@@ -133,11 +133,11 @@ impl Status {
                 let bps = f64::from(link.speed_bps);
                 (f64::from(link.rtt_s), short(link.loss_forward), short(link.loss_reverse), bps)
             }
-            (Wire::Native { .. }, None) => {
+            (Wire::Native, None) => {
                 return self.text(&format!("Main:\tsender W = {window}, no link asked for"));
             }
             #[allow(clippy::cast_precision_loss, reason = "printed without decimals")]
-            (Wire::Native { .. }, Some(link)) => (
+            (Wire::Native, Some(link)) => (
                 f64::from(link.rtt_us) / 1e6,
                 f64::from(link.loss_forward_ppb) / 1e9,
                 f64::from(link.loss_reverse_ppb) / 1e9,

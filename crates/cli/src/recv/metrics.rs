@@ -85,11 +85,7 @@ impl Counters {
         for (name, help, value) in [
             ("rdt_recv_senders", "Senders that connected", stats.senders()),
             ("rdt_recv_received_bytes", "Payload received in order", receivers.bytes),
-            (
-                "rdt_recv_datagrams",
-                "Datagrams received",
-                stats.listener.received + stats.connections.received,
-            ),
+            ("rdt_recv_datagrams", "Datagrams received", stats.classic.received + stats.connections.received),
             ("rdt_recv_data_packets", "Data packets received", receivers.data),
             ("rdt_recv_duplicate_packets", "Data packets received before", receivers.duplicates),
             ("rdt_recv_out_of_order_packets", "Data packets accepted beyond a hole", receivers.out_of_order),

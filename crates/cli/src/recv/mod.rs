@@ -270,7 +270,6 @@ impl Worker {
         service.publisher = published.map(|published| published.publisher(index, clock::now()));
         service.peer_log.is_remark_due = !admission.unencrypted;
         let mut server = Server::new(config);
-        server.limit_sources(Remote::source);
         admission.open(index, &mut server)?;
         Ok(Self { server, io, service, waiter, stop: stop.clone() })
     }

@@ -61,7 +61,7 @@ impl Format {
             let key = connection.peer().filter(|_| cipher.is_encrypted());
             return Some(Self::Native { cipher, key, has_secret: connection.secret().is_some() });
         }
-        server.listener().last_active(peer.id.address()?).map(|_| Self::Classic)
+        server.classic().last_active(peer.id.address()?).map(|_| Self::Classic)
     }
 
     /// Returns the name in JSON.

@@ -109,6 +109,7 @@ impl Shared {
         let unix_time =
             if io.socket().is_some() { rdt_udp::clock::unix_time_s() } else { EMULATED_UNIX_TIME };
         let limits = ConnectionSetConfig {
+            classic: None,
             max_connections: config.max_connections,
             max_connections_per_source: config.max_connections_per_source,
             max_half_open: config.max_half_open,

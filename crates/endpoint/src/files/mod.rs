@@ -1,5 +1,5 @@
-//! Files that are sent and received: names that hostile peers suggest, files in progress, files that
-//! change while they are sent.
+//! Files that are sent and received: names that hostile peers suggest, files in progress, files
+//! that change while they are sent.
 
 mod checked;
 mod names;

@@ -14,8 +14,8 @@ const DEVICES: [&str; 4] = ["con", "prn", "aux", "nul"];
 /// Prefixes of names of devices on Windows, with a digit after them.
 const NUMBERED_DEVICES: [&str; 2] = ["com", "lpt"];
 
-/// Returns the name to suggest for the stream of a file, cut before its extension if it is too long.
-/// `None` for a path without a name.
+/// Returns the name to suggest for the stream of a file, cut before its extension if it is too
+/// long. `None` for a path without a name.
 pub fn suggested_name(path: &Path) -> Option<StreamName> {
     let name = path.file_name()?.to_string_lossy();
     let (stem, extension) = match name.rfind('.') {

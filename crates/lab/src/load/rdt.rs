@@ -255,9 +255,10 @@ impl Application<ConnectionSet<()>> for Sending<'_> {
             }
         }
         let id = self.id;
-        let next_write = match self.is_finished {
-            false => set.with(now, id, |connection| self.write(now, connection)).flatten(),
-            true => None,
+        let next_write = if self.is_finished {
+            None
+        } else {
+            set.with(now, id, |connection| self.write(now, connection)).flatten()
         };
         Next::Wait(next_write.into_iter().chain([self.shared.clock.instant(self.next_sample)]).min())
     }

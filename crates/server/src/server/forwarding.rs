@@ -1,5 +1,5 @@
-//! Ways of datagrams: from the socket through the forward link to the listener or the set of
-//! connections, and of the replies through the reverse link to the socket.
+//! Ways of datagrams: from the socket through the forward link to the set of peers, and of the
+//! replies through the reverse link to the socket.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -7,27 +7,28 @@ use std::time::Instant;
 
 use rdt_emulator::Direction;
 use rdt_transport::wire::FromSender;
-use rdt_transport::wire::native::{self, CloseReason};
-use rdt_transport::{Admission, Ecn, Endpoint, one_by_one};
+use rdt_transport::wire::native::CloseReason;
+use rdt_transport::{Admission, ConnectionId, Ecn, Endpoint, one_by_one};
 
-use super::{SenderId, Server};
+use super::Server;
+use crate::SenderId;
 use crate::links::Datagram;
-use crate::native::Native;
 use crate::path::LinkWanted;
+use crate::transfers::Transfers;
 
 impl<P: Copy + Ord + Debug + Hash> Server<P> {
     /// Pushes a datagram of a classic sender into its forward link. The SYN of a new one
     /// creates its path.
-    pub(super) fn enter(&mut self, now: Instant, peer: P, ecn: Ecn, bytes: &[u8], seed: u64) {
+    pub(super) fn enter_classic(&mut self, now: Instant, peer: P, ecn: Ecn, bytes: &[u8], seed: u64) {
         let sender = SenderId::Address(peer);
-        let Some(packet) = self.listener.inspect(peer, bytes) else { return };
+        let Some(packet) = self.peers.inspect_classic(peer, bytes) else { return };
         if let FromSender::Syn(open) = packet {
-            let admission = self.listener.admit(now, peer);
+            let admission = self.peers.admit_classic(now, peer);
             // Removes the path of a half-open peer at this address before the new one is added.
             self.absorb_events();
             match admission {
                 Admission::New => {
-                    let is_half_open = self.listener.is_half_open(peer);
+                    let is_half_open = self.classic().is_half_open(peer);
                     self.links.admit(now, sender, Some(LinkWanted::Classic(open.link)), seed, is_half_open);
                 }
                 Admission::Known => {}
@@ -35,11 +36,11 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
             }
         }
         if !self.links.contains(sender) {
-            self.listener.deliver(now, peer, ecn, &packet);
+            self.peers.deliver_classic(now, peer, ecn, &packet);
             self.absorb_events();
             return self.route_replies(now);
         }
-        self.listener.touch(now, peer);
+        self.peers.touch_classic(now, peer);
         self.links.push(now, sender, &Datagram { peer, ecn, bytes }, Direction::Forward);
     }
 
@@ -53,10 +54,8 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         bytes: &mut [u8],
         stride: usize,
     ) -> usize {
-        let is_emulating = self.is_emulating();
-        let Some(native) = &mut self.native else { return 0 };
-        let (set, links) = (&mut native.set, &mut self.links);
-        if is_emulating && bytes.len() > stride {
+        let (set, links) = (&mut self.peers, &mut self.links);
+        if bytes.len() > stride {
             // A packet of a handshake may add a path, which the next datagrams then enter.
             let is_direct =
                 |datagram| set.find(datagram).is_some_and(|id| !links.contains(SenderId::Connection(id)));
@@ -73,11 +72,6 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         self.absorb_connections(now);
         self.route_replies(now);
         datagrams
-    }
-
-    /// True for a native datagram of any version, if the server takes native connections.
-    pub(super) fn is_native(&self, datagram: &[u8]) -> bool {
-        self.native.is_some() && native::recognize(datagram)
     }
 
     /// Handles all deliveries due by `now` in order, each with its due time as the current time.
@@ -105,7 +99,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
 
     fn end_silent(&mut self, now: Instant, sender: SenderId<P>) {
         match sender {
-            SenderId::Address(peer) => self.listener.close(peer),
+            SenderId::Address(peer) => self.peers.close_classic(peer),
             SenderId::Connection(id) => {
                 self.with(now, id, |connection| connection.abort(now, CloseReason::Idle));
             }
@@ -116,14 +110,12 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
 
     fn leave_forward(&mut self, due: Instant, sender: SenderId<P>) {
         while let Some(Datagram { peer, ecn, mut bytes }) = self.links.pop(due, sender, Direction::Forward) {
-            self.share_limits();
-            match (sender, &mut self.native) {
-                (SenderId::Address(peer), _) => self.listener.deliver_datagram(due, peer, ecn, &bytes),
-                (SenderId::Connection(_), Some(native)) => {
-                    native.set.handle_datagram(due, peer, ecn, &mut bytes);
+            match sender {
+                SenderId::Address(peer) => self.peers.deliver_classic_datagram(due, peer, ecn, &bytes),
+                SenderId::Connection(_) => {
+                    self.peers.handle_datagram(due, peer, ecn, &mut bytes);
                     self.absorb_connections(due);
                 }
-                (SenderId::Connection(_), None) => {}
             }
             self.links.recycle(bytes);
             self.route_replies(due);
@@ -133,48 +125,43 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
     fn leave_reverse(&mut self, due: Instant, sender: SenderId<P>, now: Instant) {
         while let Some(datagram) = self.links.pop(due, sender, Direction::Reverse) {
             if let SenderId::Address(peer) = sender {
-                self.listener.touch(due, peer);
+                self.peers.touch_classic(due, peer);
             }
             self.lateness.record(now.saturating_duration_since(due));
             self.outgoing.push(datagram, &mut self.links);
         }
     }
 
-    /// Moves the replies of the listener and the set into the reverse links, or `outgoing` for
+    /// Moves the replies of all peers into the reverse links, or `outgoing` for
     /// senders without a path.
     pub(super) fn route_replies(&mut self, now: Instant) {
         if !self.is_emulating() {
             return;
         }
-        while self.listener.may_reply()
-            && let Some((peer, bytes)) = self.listener.poll_reply()
-        {
-            // Sent as Not-ECT, because replies are not congestion-controlled.
-            let reply = Datagram { peer, ecn: Ecn::NotEct, bytes: &bytes[..] };
-            self.outgoing.route(now, Some(SenderId::Address(peer)), &reply, &mut self.links);
-        }
-        let Some(native) = &mut self.native else { return };
-        let Native { set, batch, .. } = &mut **native;
         loop {
-            batch.clear();
-            let Some((peer, id)) = set.poll_connection(now, batch) else { break };
-            for bytes in batch.datagrams() {
-                let reply = Datagram { peer, ecn: batch.ecn(), bytes };
-                self.outgoing.route(now, id.map(SenderId::Connection), &reply, &mut self.links);
+            self.batch.clear();
+            let Some((peer, sender)) = self.peers.poll_peer(now, &mut self.batch) else { break };
+            for bytes in self.batch.datagrams() {
+                let reply = Datagram { peer, ecn: self.batch.ecn(), bytes };
+                self.outgoing.route(now, sender, &reply, &mut self.links);
             }
         }
         self.absorb_connections(now);
     }
 
-    /// Removes the paths of finished connections that repeat no more answers.
+    /// Removes the paths of finished connections that repeat no more answers, once the answers in
+    /// their links have left.
     pub(super) fn remove_ended_paths(&mut self) {
-        let Some(native) = &mut self.native else { return };
-        let Native { set, ended, removed_before, .. } = &mut **native;
-        if std::mem::replace(removed_before, set.removed()) == set.removed() {
-            return;
+        let removed = self.peers.removed();
+        let Transfers { ended, draining, removed_before, .. } = &mut self.transfers;
+        if std::mem::replace(removed_before, removed) != removed {
+            let is_kept = |id: &ConnectionId| self.peers.address(*id).is_some();
+            let (kept, mut over) = std::mem::take(ended).into_iter().partition(is_kept);
+            *ended = kept;
+            draining.append(&mut over);
         }
-        ended.retain(|id| {
-            let is_kept = set.address(*id).is_some();
+        draining.retain(|id| {
+            let is_kept = self.links.has_packets(SenderId::Connection(*id));
             if !is_kept {
                 self.links.remove(SenderId::Connection(*id));
             }

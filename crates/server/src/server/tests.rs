@@ -108,7 +108,7 @@ fn discarding_server_has_no_data_to_read() {
         script.syn(0, 1, LINK);
         script.data(1, 1, 0, 2);
         assert_eq!(script.server.data(1), expected);
-        assert_eq!(script.server.listener().received_bytes(1), 2);
+        assert_eq!(script.server.classic().received_bytes(1), 2);
     }
 }
 
@@ -290,7 +290,7 @@ fn ecn_passes_link_one_codepoint_per_batch() {
             script.server.handle_datagram(script.at(SYN_ANSWERED), 1, ecn, &mut bytes);
         }
         script.run_to(3 * SYN_ANSWERED);
-        let receivers = script.server.stats().listener.receivers;
+        let receivers = script.server.stats().classic.receivers;
         assert_eq!((receivers.data, receivers.ce), (4, 2), "{link:?}");
     }
     let mut script = Script::new(|_| ());
@@ -319,7 +319,7 @@ fn window_update_takes_reverse_link() {
         panic!("{acks:?}")
     };
     assert!((1040..1060).contains(&full), "{full} packets of 1000 bytes in 1 MiB");
-    let unread = usize::try_from(script.server.listener().unread(1)).unwrap();
+    let unread = usize::try_from(script.server.classic().unread(1)).unwrap();
     script.server.consume(script.at(100_000_000), 1, unread);
     assert_eq!(script.run(200_000_000), [], "5 ms on the link");
     // The window leaves room for unread bytes of an application that reads without delay.
@@ -336,7 +336,7 @@ fn pairs_of_spoofed_packets_cause_no_event() {
         script.data(0, peer, 0, 1000);
     }
     script.run_to(24_000_000_000);
-    assert_eq!((script.server.links.paths.len(), script.server.listener().active()), (200, 0));
+    assert_eq!((script.server.links.paths.len(), script.server.classic().active()), (200, 0));
     script.run_to(60_000_000_000);
     assert_eq!(script.events(), []);
     assert_eq!((script.server.links.paths.len(), script.server.memory()), (0, 0), "their links are gone");
@@ -384,7 +384,7 @@ fn departures_keep_silent_peer_for_120_s() {
     script.syn(0, 1, LinkProperties { speed_bps: 1000.0, buffer: 100, ..LINK });
     (0..50).for_each(|seq| script.data(1, 1, seq, 1000));
     script.run_to(120_000_000_000);
-    assert_eq!((script.server.links.paths.len(), script.server.listener().active()), (1, 1));
+    assert_eq!((script.server.links.paths.len(), script.server.classic().active()), (1, 1));
     script.run_to(130_000_000_000);
     assert_eq!((script.server.links.paths.len(), script.server.memory()), (0, 0));
     assert_eq!(script.events().last(), Some(&ReceiverEvent::Closed { unfinished: true }));

@@ -13,7 +13,8 @@ use crate::queue_series::QueueSeries;
 
 impl Simulation {
     /// Counts the bytes that the application of a server, or of a node with connections, reads from
-    /// now on in bins of this width, for each peer ([`Transfer::goodput`](crate::Transfer)). If the receivers drop the payload
+    /// now on in bins of this width, for each peer ([`Transfer::goodput`](crate::Transfer)). If the
+    /// receivers drop the payload
     /// ([`ReceiverConfig::keep_payload`](rdt_transport::ReceiverConfig)), bytes count when they
     /// have arrived in order.
     ///

@@ -227,8 +227,10 @@ impl Opening {
         (self.refused_syns, self.refused_attempt) = (0, self.attempts);
         let is_first = !matches!(self.proof, Proof::Retry(_));
         self.proof = proof;
-        self.syns.restart();
         if is_first {
+            // Not at a later one: the SYN-ACK of a SYN with the cookie before may be on its way,
+            // and names its SYN by the number alone.
+            self.syns.restart();
             self.attempts = 0;
             self.refused_attempt = 0;
             self.is_due = true;

@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-/// Send times of the SYNs with the current cookie, by attempt number. A SYN-ACK names its SYN, so the RTT sample is unambiguous (Karn).
+/// Send times of the SYNs with the current cookie, by attempt number. A SYN-ACK names its SYN, so
+/// the RTT sample is unambiguous (Karn).
 #[derive(Debug, Default)]
 pub(super) struct Syns {
     sent_at: Vec<Instant>,

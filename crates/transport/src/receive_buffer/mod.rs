@@ -175,7 +175,8 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Returns the memory of data beyond holes, in bytes; if bytes are numbered, only of the ranges.
+    /// Returns the memory of data beyond holes, in bytes; if bytes are numbered, only of the
+    /// ranges.
     pub(crate) fn held_memory(&self) -> u64 {
         match &self.beyond {
             Beyond::Ranges(ranges) => ranges.memory(),

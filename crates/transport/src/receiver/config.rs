@@ -78,15 +78,15 @@ pub struct ReceiverConfig {
     /// True to compute the CRC-32 of the delivered bytes for the FIN-ACK; otherwise it carries 0
     /// (classic).
     pub checksum: bool,
-    /// True to keep the bytes for [`Listener::data`](crate::Listener::data); false to count them
-    /// only, and then that call fails.
+    /// True to keep the bytes for [`ClassicPeers::data`](crate::ClassicPeers::data); false to count
+    /// them only, and then that call fails.
     pub keep_payload: bool,
     /// Longest datagram accepted, in bytes.
     pub max_datagram: usize,
     /// True to trust classic packets as the reference does: a transfer begins with its SYN, a SYN
     /// restarts a running transfer, and packets beyond the offered window are accepted. Otherwise a
     /// transfer begins with its third packet in order, or with the FIN of a shorter transfer
-    /// ([`Listener`](crate::Listener)), and a SYN restarts it only after 12 s without data.
+    /// ([`ClassicPeers`](crate::ClassicPeers)), and a SYN restarts it only after 12 s without data.
     pub faithful: bool,
 }
 

@@ -12,8 +12,8 @@ pub enum ReceiverEvent {
     /// Bytes can be read. Not repeated before the application has read some.
     Readable,
     /// All data arrived. The FIN-ACK is sent when the application confirms
-    /// ([`Listener::confirm`](crate::Listener::confirm)), so that data that could not be stored is
-    /// never acknowledged.
+    /// ([`confirm_classic`](crate::ConnectionSet::confirm_classic)), so that data that could not be
+    /// stored is never acknowledged.
     Finished {
         /// Length of the transfer, bytes.
         bytes: u64,

@@ -19,7 +19,7 @@ pub(super) struct FlowControl {
     window: Window,
     /// Limit by the socket's receive buffer.
     pub(super) limit: FlightLimit,
-    /// Limit of the bytes unread or beyond holes, as last set by the listener.
+    /// Limit of the bytes unread or beyond holes, as last set by the set.
     memory: u64,
     /// True if the next expected data was dropped for lack of memory, and none was accepted in
     /// order since.

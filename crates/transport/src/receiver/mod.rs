@@ -1,6 +1,6 @@
 //! State machine of the receiver of one stream: data, replies, and close; and the handshake of a
 //! classic transfer. Owns the state of the transfer and the reply queue; the stream, its flow
-//! control and its ACKs are in their own files. `docs/PROTOCOL.md` has the rules. The listener
+//! control and its ACKs are in their own files. `docs/PROTOCOL.md` has the rules. The set
 //! (classic) or the connection (native) owns admission, the idle timeout and the peer's address.
 
 mod ack_policy;
@@ -79,7 +79,7 @@ pub(crate) struct Receiver {
     ack_due: Option<Instant>,
     /// ACK frequency and delay: as configured, or as the sender requests if that is more frequent.
     acks: AckConfig,
-    /// Drops in the socket's receive queue (`SO_RXQ_OVFL`), as last reported by the listener.
+    /// Drops in the socket's receive queue (`SO_RXQ_OVFL`), as last reported by the set.
     /// `None` if that queue does not limit the window.
     overflow: Option<u32>,
     /// True if the sender requested the count of drops.

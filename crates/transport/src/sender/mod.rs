@@ -1,6 +1,5 @@
-//! Sender of one stream: transmission within the windows, loss recovery, close; and the handshake of
-//! a classic transfer.
-//! `docs/PROTOCOL.md` gives the rules and their sources.
+//! Sender of one stream: transmission within the windows, loss recovery, close; and the handshake
+//! of a classic transfer. `docs/PROTOCOL.md` gives the rules and their sources.
 //!
 //! [`Sender`] connects parts that own their state: the stream, the data in flight, loss recovery,
 //! congestion control, the path, and the receiver's window and parameters. `transmit.rs` chooses
@@ -91,8 +90,8 @@ enum State {
     Closed,
 }
 
-/// Sender of one stream: of a classic transfer, or inside of a [`Connection`](crate::Connection). The
-/// application of a classic one calls [`Sender::open`], [`Sender::spare`] with
+/// Sender of one stream: of a classic transfer, or inside of a [`Connection`](crate::Connection).
+/// The application of a classic one calls [`Sender::open`], [`Sender::spare`] with
 /// [`Sender::advance`] (or [`Sender::write`]) and [`Sender::finish`]; the driver calls
 /// [`Endpoint`].
 pub struct Sender {
@@ -123,8 +122,8 @@ impl Sender {
     /// Returns an idle sender of a classic transfer, with a frame pool of its own.
     ///
     /// # Errors
-    /// Every error of [`SenderConfig::validate`]. [`ConfigError::Keys`] for the native format, whose
-    /// senders are in a [`ConnectionSet`](crate::ConnectionSet).
+    /// Every error of [`SenderConfig::validate`]. [`ConfigError::Keys`] for the native format,
+    /// whose senders are in a [`ConnectionSet`](crate::ConnectionSet).
     pub fn new(config: SenderConfig) -> Result<Self, ConfigError> {
         Self::with_memory(config, FramePool::new())
     }

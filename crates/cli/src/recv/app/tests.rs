@@ -50,7 +50,7 @@ impl Script {
     }
 
     fn unread(&self, ports: std::ops::Range<u16>) -> usize {
-        ports.map(|port| self.server.listener().unread(peer(port))).sum::<u64>().try_into().unwrap()
+        ports.map(|port| self.server.classic().unread(peer(port))).sum::<u64>().try_into().unwrap()
     }
 }
 

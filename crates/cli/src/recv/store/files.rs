@@ -1,5 +1,5 @@
-//! Files of transfers. A transfer is written to a hidden file, which is renamed when the transfer is
-//! complete, and removed if it is aborted.
+//! Files of transfers. A transfer is written to a hidden file, which is renamed when the transfer
+//! is complete, and removed if it is aborted.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata};

@@ -64,8 +64,8 @@ pub(crate) const fn ack_len(body: usize) -> usize {
     HEADER + body + TAG
 }
 
-/// Writes an ACK packet with this body ([`encode_ack_body`](super::encode_ack_body)) up to its tag. `out` has the length of
-/// header, body and tag.
+/// Writes an ACK packet with this body ([`encode_ack_body`](super::encode_ack_body)) up to its tag.
+/// `out` has the length of header, body and tag.
 pub(crate) fn encode_ack(header: &ControlHeader, body: &[u8], out: &mut [u8]) {
     header.encode(PacketKind::Ack, out);
     out[HEADER..HEADER + body.len()].copy_from_slice(body);

@@ -153,9 +153,8 @@ impl<'a> Clear<'a> {
             PacketKind::SynAck => decode_syn_ack(rest, usize::from(info)),
             PacketKind::Auth if rest.len() != usize::from(info) => Err(WireError::Length),
             PacketKind::Auth => Ok(Self::Auth { noise: rest }),
-            PacketKind::Refuse if !rest.is_empty() => Err(WireError::Length),
+            PacketKind::Refuse | PacketKind::Versions if !rest.is_empty() => Err(WireError::Length),
             PacketKind::Refuse => Ok(Self::Refuse(info)),
-            PacketKind::Versions if !rest.is_empty() => Err(WireError::Length),
             PacketKind::Versions => Versions::from_bits(info).map(Self::Versions).ok_or(WireError::Params),
             _ => Err(WireError::Type),
         }

@@ -15,7 +15,7 @@
 //! | `ack.rs`, `varint.rs` | body of an ACK; numbers of variable length in it |
 //! | `control.rs`, `close_reason.rs` | ACK, FIN-ACK, CLOSE, PATH; reasons of a CLOSE |
 //! | `handshake.rs`, `check.rs` | packets that are not sealed; their check |
-//! | `payload.rs`, `params.rs`, `name.rs` | payloads of the Noise messages; parameters and name in them |
+//! | `payload.rs`, `params.rs`, `name.rs` | payloads of Noise messages, their parameters and name |
 
 mod ack;
 mod check;

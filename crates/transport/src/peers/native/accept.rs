@@ -1,0 +1,290 @@
+//! First half of a peer's handshake: from its SYN to the SYN-ACK. Nothing is stored and no key is
+//! computed before the peer has proved its address with a cookie.
+
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::sync::Arc;
+use std::time::Instant;
+
+use rdt_crypto::{Aead, Keys, Pattern, Responder, SecretId};
+use sha2::{Digest, Sha256};
+
+use super::half_open::{AwaitedAuth, AwaitedSealed, HalfOpen, OwnId, Stage};
+use super::{ConnectionSet, ResponderConfig};
+use crate::connection::{Established, RefuseReason, choose_aead, params_of};
+use crate::cookie::Cookie;
+use crate::peers::Admittee;
+use crate::peers::answers::Answers;
+use crate::receiver::{BufferShare, Offer};
+use crate::wire::native::{
+    Hello, Proof, REFUSE_LEN, RETRY_LEN, Reply, SHORT_SYN, Syn, Versions, Welcome, encode_refuse,
+    encode_retry, encode_syn_ack, prologue, syn_ack_len,
+};
+
+/// SYN of an initiator with a valid cookie.
+struct ProvenSyn<'a, P> {
+    peer: P,
+    /// Connection ID of the initiator.
+    remote_id: u64,
+    packet: &'a [u8; SHORT_SYN],
+    syn: &'a Syn<'a>,
+}
+
+/// Message 2, and what is expected next. Without a message 2, message 1 was invalid.
+#[derive(Default)]
+struct Answered {
+    second: Vec<u8>,
+    stage: Stage,
+}
+
+/// Message 1 that was read.
+struct First {
+    noise: Responder,
+    /// `None` in XX, where message 3 has it.
+    hello: Option<Hello>,
+    secret: Option<SecretId>,
+}
+
+impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
+    /// Handles a SYN.
+    pub(super) fn on_syn(&mut self, now: Instant, peer: P, remote_id: u64, datagram: &[u8], syn: &Syn<'_>) {
+        self.native.stats.syns += 1;
+        let Some(packet) = datagram.first_chunk() else { return };
+        let Some(responder) = self.acceptor.responder.clone() else { return };
+        if self.native.connections.contains_key(&remote_id) {
+            // An own SYN that was sent back: answering it would connect the set to itself, and the
+            // application would take its own key for the peer's.
+            self.native.stats.unauthentic += 1;
+            return;
+        }
+        let digest = self.digest(peer, packet, syn.noise);
+        if let Some(entry) = self.acceptor.half_open.find_syn(digest) {
+            if entry.on_answer(now) {
+                push_syn_ack(&mut self.answers, entry, syn.attempt);
+            }
+            return;
+        }
+        if self.acceptor.opened.contains(now, digest) {
+            self.native.stats.replayed += 1;
+            return;
+        }
+        if !self.is_proven(now, peer, remote_id, &syn.proof) {
+            return;
+        }
+        let source = self.config.source_of(&peer);
+        let has_room = self.acceptor.half_open.has_room_for(source)
+            && (!self.acceptor.half_open.is_full() || self.acceptor.evictions.take(now));
+        if !has_room {
+            self.native.stats.source_limited += 1;
+            return;
+        }
+        let own = self.draw_id();
+        let syn = ProvenSyn { peer, remote_id, packet, syn };
+        match self.answer(now, &responder, own, &syn) {
+            Ok(Answered { second, stage }) => {
+                // An invalid SYN takes an entry, too, and counts against the limit of its host: it
+                // has cost as much as a valid one.
+                self.native.stats.unauthentic += u64::from(second.is_empty());
+                let mut entry = HalfOpen::new(now, (peer, remote_id, digest), second, stage);
+                entry.on_answer(now);
+                push_syn_ack(&mut self.answers, &entry, syn.syn.attempt);
+                let had_room = self.acceptor.half_open.insert(own.id, source, entry);
+                self.native.stats.half_open_dropped += u64::from(!had_room);
+            }
+            Err(reason) => {
+                self.native.stats.refused += 1;
+                self.answers.push(peer, REFUSE_LEN, |out| encode_refuse(remote_id, reason.code(), out));
+            }
+        }
+    }
+
+    /// Reads message 1 and writes message 2. An error is sent as a REFUSE, because no message 2 can
+    /// be written.
+    fn answer(
+        &mut self,
+        now: Instant,
+        responder: &Arc<ResponderConfig>,
+        own: OwnId,
+        syn: &ProvenSyn<'_, P>,
+    ) -> Result<Answered, RefuseReason> {
+        if !self.may_have_slot_for(now, &syn.peer) {
+            return Err(RefuseReason::Busy);
+        }
+        let Some((pattern, secret)) = pattern_of(syn.syn) else { return Ok(Answered::default()) };
+        let psk = match secret {
+            Some(id) => Some(responder.secrets.psk(id).ok_or(RefuseReason::Secret)?),
+            None => None,
+        };
+        let keys = Keys { local: Some(&responder.identity), remote: None, psk: psk.as_ref() };
+        let answered = self.read_first(pattern, keys, syn).and_then(|(noise, hello)| {
+            let first = First { noise, hello, secret };
+            self.write_second(now, responder, own, syn, first)
+        });
+        Ok(answered.unwrap_or_default())
+    }
+
+    /// Reads message 1. It has no payload in XX. `None` if it is invalid.
+    fn read_first(
+        &mut self,
+        pattern: Pattern,
+        keys: Keys<'_>,
+        syn: &ProvenSyn<'_, P>,
+    ) -> Option<(Responder, Option<Hello>)> {
+        let (prologue, entropy) = (prologue(syn.packet), self.entropy.child());
+        let (noise, payload) = Responder::accept(pattern, keys, &prologue, entropy, syn.syn.noise).ok()?;
+        let hello = match pattern {
+            Pattern::Xx => None,
+            Pattern::Nk | Pattern::Ik => Some(Hello::decode(&payload).ok()?),
+        };
+        Some((noise, hello))
+    }
+
+    /// Writes message 2, which accepts or refuses. `None` if message 1 turns out to be invalid.
+    fn write_second(
+        &mut self,
+        now: Instant,
+        responder: &Arc<ResponderConfig>,
+        own: OwnId,
+        syn: &ProvenSyn<'_, P>,
+        First { mut noise, hello, secret }: First,
+    ) -> Option<Answered> {
+        let preferred = hello.as_ref().map_or(0, |hello| hello.params.aead);
+        let aead = choose_aead(syn.syn.aeads, preferred, &responder.config).ok_or(RefuseReason::Unencrypted);
+        let admitted = aead.and_then(|aead| match &hello {
+            Some(_) => (responder.admit)(Admittee { peer: noise.peer(), secret, aead }).map(|()| aead),
+            None => Ok(aead),
+        });
+        let aead = match admitted {
+            Ok(aead) => aead,
+            Err(reason) => {
+                let is_unencrypted = reason == RefuseReason::Unencrypted;
+                self.native.stats.unencrypted += u64::from(is_unencrypted);
+                self.native.stats.refused += u64::from(!is_unencrypted);
+                let code = u8::try_from(reason.code()).unwrap_or(u8::MAX).max(1);
+                let second = noise.write_second(&Reply::Refused(code).encode()).ok()?;
+                return Some(Answered { second, stage: Stage::default() });
+            }
+        };
+        let share = self.memory.budget.share_of_new();
+        let welcome = self.welcome(now, responder, own, syn.peer, (aead, share));
+        let second = noise.write_second(&Reply::Accepted(welcome).encode()).ok()?;
+        let Some(hello) = hello else {
+            let awaited = AwaitedAuth { noise, aead, secret, offered_at: now, share };
+            return Some(Answered { second, stage: Stage::Auth(Box::new(awaited)) });
+        };
+        let peer = noise.peer();
+        let established = Established {
+            local_id: own.id,
+            remote_id: syn.remote_id,
+            is_initiator: false,
+            secrets: noise.finish().ok()?,
+            aead,
+            window: hello.window,
+            params: hello.params,
+            name: hello.name,
+            peer_reset: hello.reset_token,
+            rtt: None,
+            offered_at: now,
+        };
+        let awaited = AwaitedSealed { established, peer, secret, share };
+        Some(Answered { second, stage: Stage::Sealed(Box::new(awaited)) })
+    }
+
+    /// Returns the payload of a message 2 that accepts.
+    fn welcome(
+        &mut self,
+        now: Instant,
+        responder: &ResponderConfig,
+        own: OwnId,
+        peer: P,
+        (aead, share): (Aead, Option<BufferShare>),
+    ) -> Welcome {
+        let config = &responder.config;
+        let offer = Offer::new(now, config.receiver, config.idle_timeout, share);
+        Welcome {
+            aead: aead as u8,
+            versions: Versions::OURS,
+            connection_id: own.id,
+            reset_token: own.reset_token,
+            window: offer.window,
+            params: params_of(config, &offer),
+            resumption: self.mint_resumption(now, peer),
+        }
+    }
+
+    /// True if the SYN proves the address. Otherwise requests a SYN with a cookie.
+    fn is_proven(&mut self, now: Instant, peer: P, remote_id: u64, proof: &Proof) -> bool {
+        let epoch = *self.acceptor.cookie_epoch.get_or_insert(now);
+        let now_s = now.saturating_duration_since(epoch).as_secs();
+        // `digest` has collected the bytes of this address.
+        let cookie_of = |set: &Self| set.acceptor.cookies.issue(now_s, &set.acceptor.address.0, remote_id);
+        let is_proven = match proof {
+            Proof::None => false,
+            Proof::Retry(cookie) => {
+                self.acceptor.cookies.verify(cookie, now_s, &self.acceptor.address.0, remote_id)
+            }
+            Proof::Resumption(cookie) => self.redeem(now, peer, cookie),
+        };
+        if !is_proven && self.answers.reserve() {
+            let cookie: Cookie = cookie_of(self);
+            self.answers.push(peer, RETRY_LEN, |out| encode_retry(remote_id, &cookie, out));
+            self.native.stats.retries += 1;
+        }
+        is_proven
+    }
+
+    /// Uses the cookie of an earlier connection up.
+    fn redeem(&mut self, now: Instant, peer: P, cookie: &rdt_crypto::ResumptionCookie) -> bool {
+        let Some((unix_s, address)) = self.unix_time(now).zip(self.config.ip_of.map(|ip_of| ip_of(&peer)))
+        else {
+            return false;
+        };
+        let is_valid =
+            self.acceptor.resumptions.as_mut().is_some_and(|jar| jar.redeem(cookie, unix_s, address));
+        self.native.stats.resumed += u64::from(is_valid);
+        is_valid
+    }
+
+    fn mint_resumption(&mut self, now: Instant, peer: P) -> Option<rdt_crypto::ResumptionCookie> {
+        let address = (self.config.ip_of?)(&peer);
+        let unix_s = self.unix_time(now)?;
+        Some(self.acceptor.resumptions.as_mut()?.issue(unix_s, address, &mut self.entropy))
+    }
+
+    /// Returns the seconds since 1970.
+    fn unix_time(&self, now: Instant) -> Option<u64> {
+        let (at, unix_s) = self.config.unix_time?;
+        Some(unix_s + now.saturating_duration_since(at).as_secs())
+    }
+
+    /// Returns the digest of the parts of a SYN that its copies share, and collects the bytes of
+    /// the address. SHA-256, so that the SYN of another peer cannot be given the same digest.
+    fn digest(&mut self, peer: P, packet: &[u8; SHORT_SYN], noise: &[u8]) -> u64 {
+        self.acceptor.address.0.clear();
+        peer.hash(&mut self.acceptor.address);
+        let fields = Sha256::new_with_prefix(prologue(packet)).chain_update(noise);
+        let hash =
+            Sha256::new_with_prefix(fields.finalize()).chain_update(&self.acceptor.address.0).finalize();
+        u64::from_le_bytes(std::array::from_fn(|i| hash[i]))
+    }
+}
+
+/// Queues the SYN-ACK of a half-open connection, for the SYN with this attempt number; a REFUSE if
+/// message 1 was invalid.
+fn push_syn_ack<P: Copy + PartialEq>(answers: &mut Answers<P>, entry: &HalfOpen<P>, attempt: u8) {
+    if entry.second.is_empty() {
+        let reason = RefuseReason::WrongKey.code();
+        answers.push_proved(entry.peer, REFUSE_LEN, |out| encode_refuse(entry.remote_id, reason, out));
+        return;
+    }
+    let len = syn_ack_len(&entry.second);
+    answers.push_proved(entry.peer, len, |out| encode_syn_ack(entry.remote_id, attempt, &entry.second, out));
+}
+
+/// Returns the Noise pattern of a SYN and the secret that it mixes in. `None` for an unknown
+/// pattern, and if pattern and secret contradict each other.
+fn pattern_of(syn: &Syn<'_>) -> Option<(Pattern, Option<SecretId>)> {
+    let (pattern, has_psk) = Pattern::from_number(syn.pattern)?;
+    let secret = SecretId::from_wire(syn.secret_id);
+    (secret.is_some() == has_psk).then_some((pattern, secret))
+}

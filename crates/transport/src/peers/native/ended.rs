@@ -1,0 +1,103 @@
+//! Connections that have ended. They free their slots at once, and only the newest of them repeat
+//! their last answers.
+
+use std::collections::VecDeque;
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::time::Instant;
+
+use super::ConnectionSet;
+
+/// Least number of ended connections that repeat their last answers. With few slots, a connection
+/// may otherwise be forgotten before its peer has repeated a FIN whose FIN-ACK was lost.
+const MIN_ENDED: usize = 64;
+
+/// Ended and silent connections.
+#[derive(Debug, Default)]
+pub(super) struct Ended {
+    /// Ended connections that the application has released, oldest first. An ID stays after its
+    /// connection was removed.
+    released: VecDeque<u64>,
+    /// Time before which no peer has been silent for long, so that a full set searches seldom.
+    all_heard_until: Option<Instant>,
+}
+
+impl Ended {
+    /// Forgets the ended connections: all were removed.
+    pub(super) fn forget(&mut self) {
+        self.released = VecDeque::new();
+    }
+
+    /// Notes an ended connection that was released. Returns the one to be removed for it.
+    fn push(&mut self, id: u64, max: usize) -> Option<u64> {
+        self.released.push_back(id);
+        if self.released.len() > max.max(MIN_ENDED) { self.released.pop_front() } else { None }
+    }
+}
+
+impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
+    /// True if a peer may open one more connection, perhaps in the slot of a silent one.
+    pub(super) fn may_have_slot_for(&mut self, now: Instant, peer: &P) -> bool {
+        self.slots.has_room_for(self.config.source_of(peer)) || self.find_silent(now).is_some()
+    }
+
+    /// Same for a peer that has proved its keys: ends a silent connection if the set is full.
+    pub(super) fn make_slot_for(&mut self, now: Instant, peer: &P) -> bool {
+        let source = self.config.source_of(peer);
+        if !self.slots.has_room_for(source)
+            && let Some(id) = self.find_silent(now)
+            && let Some(entry) = self.native.connections.get_mut(&id)
+        {
+            entry.connection.end_idle(now);
+            self.process_output(id);
+        }
+        self.slots.has_room_for(source)
+    }
+
+    /// Returns the connection whose peer has been silent the longest, if that is two thirds of the
+    /// idle timeout: a peer that is there sends two keep-alives in that time. `None` unless the set
+    /// is full.
+    fn find_silent(&mut self, now: Instant) -> Option<u64> {
+        let is_heard = self.native.ended.all_heard_until.is_some_and(|until| now < until);
+        if !self.slots.is_full() || self.slots.is_refusing || is_heard {
+            return None;
+        }
+        let limit = self.acceptor.responder.as_ref()?.config.idle_timeout * 2 / 3;
+        let with_slot = self.native.connections.iter().filter(|(_, entry)| entry.account.slot.is_some());
+        let heard = with_slot.filter_map(|(id, entry)| Some((entry.connection.last_active()?, *id)));
+        let (heard_at, id) = heard.min()?;
+        self.native.ended.all_heard_until = Some(heard_at + limit);
+        (heard_at + limit <= now).then_some(id)
+    }
+
+    /// Leaves the slot of a connection that has ended. If it was released, the oldest of the ended
+    /// ones may make room for it.
+    pub(super) fn free_slot_if_ended(&mut self, id: u64) {
+        let Some(entry) = self.native.connections.get_mut(&id) else { return };
+        if entry.connection.closed().is_none() {
+            return;
+        }
+        if let Some(slot) = entry.account.slot.take() {
+            self.slots.free(slot);
+        }
+        if !entry.is_released || std::mem::replace(&mut entry.is_ended, true) {
+            return;
+        }
+        if let Some(oldest) = self.native.ended.push(id, self.config.max_connections) {
+            self.remove(oldest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn newest_64_ended_connections_stay() {
+        let mut ended = Ended::default();
+        let removed = |ended: &mut Ended, max| (0..100).filter_map(|id| ended.push(id, max)).count();
+        assert_eq!(removed(&mut ended, 1), 36);
+        assert_eq!(removed(&mut ended, 80), 84);
+    }
+}
