@@ -55,6 +55,7 @@ use timers::Timers;
 
 use crate::connection::ConnectionEvent;
 use crate::send_buffer::FramePool;
+use crate::sender::earlier;
 use crate::wire::native::recognize;
 use crate::{Ecn, Endpoint, TransmitBuf};
 
@@ -237,9 +238,8 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for ConnectionSet<P> {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        let tables = [self.native_deadline(), self.classic.half_open.deadline()];
-        let timers = [self.timers.first(), self.answers.limit.deadline()];
-        tables.into_iter().chain(timers).flatten().min()
+        let tables = earlier(self.native_deadline(), self.classic.half_open.deadline());
+        earlier(tables, earlier(self.timers.first(), self.answers.limit.deadline()))
     }
 
     fn poll_event(&mut self) -> Option<(ConnectionId, ConnectionEvent)> {

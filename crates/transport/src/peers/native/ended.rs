@@ -72,11 +72,8 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
 
     /// Leaves the slot of a connection that has ended. If it was released, the oldest of the ended
     /// ones may make room for it.
-    pub(super) fn free_slot_if_ended(&mut self, id: u64) {
+    pub(super) fn free_ended_slot(&mut self, id: u64) {
         let Some(entry) = self.native.connections.get_mut(&id) else { return };
-        if entry.connection.closed().is_none() {
-            return;
-        }
         if let Some(slot) = entry.account.slot.take() {
             self.slots.free(slot);
         }

@@ -8,6 +8,7 @@ use super::address::PathProbe;
 use super::{ConnectionId, ConnectionSet, Key, Slot};
 use crate::connection::Connection;
 use crate::peers::account::Account;
+use crate::sender::earlier;
 
 /// Time without data after which a connection is idle. Longer than round trips and outages, so that
 /// no packet in flight finds a replay window that was cut.
@@ -60,7 +61,7 @@ impl<P> Entry<P> {
             return None;
         }
         let probe = self.probe.as_ref().and_then(|probe| probe.deadline());
-        [self.connection.poll_timeout(), probe].into_iter().flatten().min()
+        earlier(self.connection.poll_timeout(), probe)
     }
 
     /// Handles a timer: releases memory if no data arrived for [`QUIET_TIME`].
@@ -111,7 +112,9 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         self.memory.count(&mut entry.account, entry.connection.memory(), offered);
         let deadline = entry.deadline();
         self.timers.schedule(&mut entry.account, Key::Native(id), deadline);
-        self.free_slot_if_ended(id);
+        if entry.connection.closed().is_some() {
+            self.free_ended_slot(id);
+        }
     }
 
     /// Notes whether a connection has nothing more to do, and removes it if its handle was

@@ -37,6 +37,7 @@ use crate::connection::{
 };
 use crate::cookie::{Address, CookieKey};
 use crate::send_buffer::FramePool;
+use crate::sender::earlier;
 use crate::wire::native::peek;
 use crate::{ConfigError, TransmitBuf};
 
@@ -275,8 +276,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
 
     /// Returns the time at which something expires that has no connection.
     pub(super) fn native_deadline(&self) -> Option<Instant> {
-        let deadlines = [self.acceptor.half_open.deadline(), self.native.fin_acks.deadline()];
-        deadlines.into_iter().flatten().min()
+        earlier(self.acceptor.half_open.deadline(), self.native.fin_acks.deadline())
     }
 
     /// Removes what has expired and has no connection.
