@@ -15,7 +15,7 @@ use std::thread;
 use std::time::Duration;
 
 use common::{
-    Program, RECV, Surroundings, argument, assert_arrived, cpu_per_gb, median, number, rounds, table,
+    CONFIG, Program, RECV, Surroundings, argument, assert_arrived, cpu_per_gb, median, number, rounds, table,
 };
 use rdt_udp::clock;
 use serde_json::Value;
@@ -168,6 +168,7 @@ fn through_pipe(args: &str, bytes: u64, send: impl Fn(&str) -> (Value, Duration)
     let mut receiver = Command::new(RECV)
         .args(args.split_whitespace())
         .args(["--output", "-", "--bind", &address])
+        .env(CONFIG.0, CONFIG.1)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()

@@ -12,6 +12,10 @@ use serde_json::Value;
 
 pub(crate) const SEND: &str = env!("CARGO_BIN_EXE_rdt-send");
 pub(crate) const RECV: &str = env!("CARGO_BIN_EXE_rdt-recv");
+/// Variable that names the directory of keys and known hosts, and that of the benches, so that the
+/// user's stays as it is.
+pub(crate) const CONFIG: (&str, &str) =
+    ("XDG_CONFIG_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/bench-config"));
 
 /// A child process that prints JSON objects, killed on drop.
 pub(crate) struct Program {
@@ -21,8 +25,8 @@ pub(crate) struct Program {
 
 impl Program {
     pub(crate) fn start(mut command: Command) -> Self {
-        let mut child =
-            command.stdout(Stdio::piped()).spawn().expect("the program was built with this bench");
+        command.env(CONFIG.0, CONFIG.1).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("the program was built with this bench");
         let lines = BufReader::new(child.stdout.take().expect("its output is piped"));
         Self { child, lines }
     }
