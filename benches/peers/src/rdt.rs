@@ -53,7 +53,10 @@ pub(crate) fn run(directory: &Path, bytes: u64, window: u32, wire: Wire) -> Resu
     let summary = receiver.last_line(deadline)?;
     transfer::check_bytes(&summary, bytes)?;
     let [ours, theirs] = ["crc32", "crc32_received"].map(|key| sent[key].as_str());
-    ensure!(wire == Wire::Native || (ours.is_some() && ours == theirs), "CRC-32 {theirs:?} came for {ours:?}");
+    ensure!(
+        wire == Wire::Native || (ours.is_some() && ours == theirs),
+        "CRC-32 {theirs:?} came for {ours:?}"
+    );
     let goodput = sent["goodput_bps"].as_f64().context("rdt-send told no rate")?;
     #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
     let seconds = bytes as f64 * 8.0 / goodput;

@@ -69,8 +69,8 @@ impl Streams {
         let opening = OpeningKeys::new(peer.aead, theirs);
         let sender_config = SenderConfig {
             wire: Wire::Native,
-            // Random, and the same in a simulation that is repeated.
-            seed: peer.remote_id,
+            // The peer must not know it, so not one of the connection IDs.
+            seed: env.skip_seed,
             skip_seed: Some(env.skip_seed),
             ..base.clone()
         };
