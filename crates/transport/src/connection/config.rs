@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rdt_crypto::{Aead, PublicKey, ResumptionCookie, SharedSecret, StaticKey};
 
-use crate::{ReceiverConfig, SenderConfig, Wire};
+use crate::{ReceiverConfig, SenderConfig};
 
 /// When the incoming stream is confirmed, so that the peer learns that all of it was delivered.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub struct ConnectionConfig {
 impl ConnectionConfig {
     /// Returns the payload of a full packet of the outgoing stream, bytes.
     pub fn payload_size(&self) -> usize {
-        SenderConfig { wire: Wire::Native, ..self.sender.clone() }.payload_size()
+        self.sender.of_connection().payload_size()
     }
 }
 

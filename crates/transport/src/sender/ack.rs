@@ -17,7 +17,7 @@ use crate::receiver::sack_list::MAX_BLOCKS;
 use crate::recovery::scoreboard::Acked;
 use crate::recovery::{AckArrival, AckOutcome, Ended, Lost, SegmentRun, Timing, Verdict, WindowUpdate};
 use crate::wire::classic::REPLY_LEN;
-use crate::wire::{Ack, Echo, FromReceiver, Wire};
+use crate::wire::{Ack, Echo, FromReceiver, Numbering};
 use crate::{Ecn, Endpoint, RtoPolicy, Trace};
 
 /// Send times of acknowledged segments, for RTT samples.
@@ -62,8 +62,9 @@ impl Sender {
         // The estimator of RFC 6298 weights samples by the data in flight, which is unknown within
         // coalesced ACKs.
         let unweighted = self.config.rto == RtoPolicy::Reference;
-        let plain =
-            self.config.wire == Wire::Classic && stride == REPLY_LEN && self.recovery.coalesces_acks();
+        let plain = self.config.wire.numbering() == Numbering::Packets
+            && stride == REPLY_LEN
+            && self.recovery.coalesces_acks();
         if bytes.is_empty() || !plain || !unweighted {
             return one_by_one(self, now, (), Ecn::NotEct, bytes, stride);
         }

@@ -192,6 +192,11 @@ impl SenderConfig {
         u32::try_from(packets).unwrap_or(u32::MAX)
     }
 
+    /// Returns this configuration for a stream of a connection, whatever its format is.
+    pub(crate) fn of_connection(&self) -> Self {
+        Self { wire: Wire::Native, ..self.clone() }
+    }
+
     /// Returns the payload of a full packet, bytes.
     pub fn payload_size(&self) -> usize {
         self.packet_size.saturating_sub(self.wire.overhead())

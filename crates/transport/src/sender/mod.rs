@@ -33,7 +33,7 @@ use rdt_crypto::PacketKey;
 
 use crate::recovery::{Flight, LossRecovery};
 use crate::send_buffer::{Cut, FramePool, Spare};
-use crate::wire::{Codec, Wire};
+use crate::wire::{Codec, Numbering};
 use crate::{ConfigError, Ecn, Endpoint, Observer, Phase, Timer, TransferError, TransmitBuf};
 use blocked::BlockedTime;
 pub use blocked::{Blocked, Waited};
@@ -133,7 +133,7 @@ impl Sender {
     /// # Errors
     /// As [`Sender::new`].
     pub fn with_memory(config: SenderConfig, memory: FramePool) -> Result<Self, ConfigError> {
-        if config.wire == Wire::Native {
+        if config.wire.numbering() == Numbering::Bytes {
             return Err(ConfigError::Keys);
         }
         let codec = Codec::Classic { link: config.link };

@@ -12,7 +12,7 @@ use crate::receive_buffer::chunks::ChunkPool;
 use crate::receiver::{BufferShare, Receiver};
 use crate::sender::{Established as SenderStart, INITIAL_RTT, Sender};
 use crate::wire::native::Params;
-use crate::{ConfigError, ReceiverConfig, SenderConfig, StreamName, Wire};
+use crate::{ConfigError, ReceiverConfig, SenderConfig, StreamName};
 
 /// Result of a handshake, on either side.
 #[derive(Debug)]
@@ -68,11 +68,10 @@ impl Streams {
         let sealing = SealingKeys::new(now, peer.aead, ours, peer.remote_id, base.packet_size);
         let opening = OpeningKeys::new(peer.aead, theirs);
         let sender_config = SenderConfig {
-            wire: Wire::Native,
             // The peer must not know it, so not one of the connection IDs.
             seed: env.skip_seed,
             skip_seed: Some(env.skip_seed),
-            ..base.clone()
+            ..base.of_connection()
         };
         let codec = sealing.codec();
         let mut sender = Sender::established(sender_config, codec, env.memory.frames, now, &start)?;

@@ -9,7 +9,7 @@ use super::*;
 use crate::wire::native::{
     self, Body, HEADER, NativeCodec, SackBlock, TAG, ack_body_len, encode_ack_body, peek, take_ack,
 };
-use crate::{LossDetection, Reordering, SenderConfig};
+use crate::{LossDetection, Reordering, SenderConfig, Wire};
 
 pub(super) const MSS: u64 = PAYLOAD as u64;
 
