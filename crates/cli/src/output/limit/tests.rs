@@ -173,9 +173,9 @@ fn losses_that_slow_bbr_are_named() {
     let lossy = "packets were sent again, for ";
     check(&[
         (Run::over_link(50, 50, 0.05), "congestion_window", lossy),
-        (Run::over_path(50, 50, 0.05), "pacing", lossy),
+        (Run::over_path(50, 50, 0.05), "congestion_window", lossy),
         // Less than nine tenths of the limit are reached.
-        (Run::over_path(50, 50, 0.1).max_rate(20), "congestion_window", lossy),
+        (Run::over_path(50, 50, 0.1).max_rate(20), "pacing", lossy),
     ]);
 }
 
