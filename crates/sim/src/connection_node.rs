@@ -178,10 +178,10 @@ impl ConnectionsNode {
             return false;
         }
         self.asleep_until = None;
-        let elapsed = now.saturating_duration_since(self.epoch);
         let mut busy = false;
         while let Some((id, event)) = self.set.poll_event() {
             busy = true;
+            let elapsed = now.saturating_duration_since(self.epoch);
             if !self.exchanges.contains_key(&id) {
                 let observer = self.observers.as_mut().map(|make| make());
                 self.set.with(now, id, |connection| observer.map(|observer| connection.observe(observer)));
@@ -192,10 +192,10 @@ impl ConnectionsNode {
             self.exchange(now, elapsed, id);
         }
         while let Some(&(at, id)) = self.wakes.first()
-            && at <= elapsed
+            && self.epoch + at <= now
         {
             busy = true;
-            self.exchange(now, elapsed, id);
+            self.exchange(now, now.saturating_duration_since(self.epoch), id);
         }
         busy
     }

@@ -45,7 +45,7 @@ pub type EcnRewrite = fn(Duration, Ecn) -> Option<Ecn>;
 pub struct WireId(u32);
 
 impl WireId {
-    fn index(self) -> usize {
+    pub(crate) fn index(self) -> usize {
         self.0 as usize
     }
 }

@@ -246,13 +246,15 @@ impl SenderNode {
                 (busy, outcome)
             }
             Machine::Native(initiator) => {
-                let busy = initiator.pump(now);
-                let closed = initiator.closed().filter(|_| busy && self.ended_at.is_none());
+                if !initiator.pump(now) {
+                    return false;
+                }
+                let closed = initiator.closed().filter(|_| self.ended_at.is_none());
                 let outcome = closed.map(|closed| match closed {
                     Closed::Finished => Outcome::Finished { crc: None },
                     closed => Outcome::Closed(closed.clone()),
                 });
-                (busy, outcome)
+                (true, outcome)
             }
         };
         if let Some(outcome) = outcome {

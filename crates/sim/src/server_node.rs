@@ -94,10 +94,10 @@ impl ServerNode {
             busy = true;
             self.on_event(sender, event);
         }
-        let elapsed = now.saturating_duration_since(self.epoch);
-        self.count(elapsed);
+        self.count(now);
         self.read_at = None;
         if !self.unread.is_empty() {
+            let elapsed = now.saturating_duration_since(self.epoch);
             for peer in std::mem::take(&mut self.unread) {
                 busy |= self.read(now, elapsed, peer);
             }
@@ -140,8 +140,9 @@ impl ServerNode {
     }
 
     /// Counts the bytes that arrived in order, where the receivers drop them.
-    fn count(&mut self, elapsed: Duration) {
+    fn count(&mut self, now: Instant) {
         let (Some(counted), Some(_)) = (&mut self.counted, self.bin) else { return };
+        let elapsed = now.saturating_duration_since(self.epoch);
         for (peer, transfer) in &mut self.transfers {
             let Some(sender) = self.senders.get(peer) else { continue };
             let received = self.server.received_bytes(*sender);

@@ -5,7 +5,7 @@ mod measure;
 mod nodes;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BinaryHeap;
 use std::time::{Duration, Instant};
 
 use rdt_crypto::Aead;
@@ -35,13 +35,15 @@ enum Event {
 /// run depends on its inputs alone.
 #[derive(Debug)]
 struct EventQueue<T> {
-    heap: BinaryHeap<Reverse<(Instant, u64, T)>>,
+    heap: BinaryHeap<Reverse<(u128, T)>>,
+    /// Origin of the times in `heap`.
+    epoch: Instant,
     inserted: u64,
 }
 
 impl<T: Ord> EventQueue<T> {
-    fn new() -> Self {
-        Self { heap: BinaryHeap::new(), inserted: 0 }
+    fn new(epoch: Instant) -> Self {
+        Self { heap: BinaryHeap::new(), epoch, inserted: 0 }
     }
 
     fn insert(&mut self, time: Instant, item: T) {
@@ -56,15 +58,23 @@ impl<T: Ord> EventQueue<T> {
     }
 
     fn insert_at(&mut self, time: Instant, turn: u64, item: T) {
-        self.heap.push(Reverse((time, turn, item)));
+        // Nanoseconds and place in one number, which is compared several times for each event.
+        let nanos = time.saturating_duration_since(self.epoch).as_nanos();
+        self.heap.push(Reverse(((nanos << 64) | u128::from(turn), item)));
+    }
+
+    fn time_of(&self, key: u128) -> Instant {
+        #[expect(clippy::cast_possible_truncation, reason = "2^64 ns are 584 years")]
+        let nanos = (key >> 64) as u64;
+        self.epoch + Duration::from_nanos(nanos)
     }
 
     fn next_time(&self) -> Option<Instant> {
-        self.heap.peek().map(|Reverse((time, ..))| *time)
+        self.heap.peek().map(|Reverse((key, _))| self.time_of(*key))
     }
 
     fn pop(&mut self) -> Option<(Instant, T)> {
-        self.heap.pop().map(|Reverse((time, _, item))| (time, item))
+        self.heap.pop().map(|Reverse((key, item))| (self.time_of(key), item))
     }
 }
 
@@ -88,9 +98,9 @@ pub struct Simulation {
     nodes: Vec<Node>,
     /// Timer of each node.
     timers: Vec<NodeTimer>,
-    /// For each direction of a wire, the time of its wake-up in `events`. If a packet overtakes
+    /// For both directions of each wire, the time of its wake-up in `events`. If a packet overtakes
     /// others, `events` gets an earlier entry too, and the later entry has no effect.
-    scheduled_wires: BTreeMap<(WireId, Direction), Instant>,
+    scheduled_wires: Vec<[Option<Instant>; 2]>,
     network: Network,
     events: EventQueue<Event>,
     batch: TransmitBuf,
@@ -117,9 +127,9 @@ impl Simulation {
             now: epoch,
             nodes: Vec::new(),
             timers: Vec::new(),
-            scheduled_wires: BTreeMap::new(),
+            scheduled_wires: Vec::new(),
             network: Network::new(epoch),
-            events: EventQueue::new(),
+            events: EventQueue::new(epoch),
             batch: TransmitBuf::new(MAX_SEGMENTS),
             frames: FramePool::new(),
             queues: QueueSamplers::default(),
@@ -199,6 +209,7 @@ impl Simulation {
 
     /// Adds a wire, which [`Simulation::route`] can use. Its path must be empty.
     pub fn add_wire(&mut self, path: Path) -> WireId {
+        self.scheduled_wires.push([None; 2]);
         self.network.add_wire(path)
     }
 
@@ -333,9 +344,7 @@ impl Simulation {
                 self.queue_timer(id);
             }
             Event::Wire(wire, direction) => {
-                if self.scheduled_wires.get(&(wire, direction)) == Some(&time) {
-                    self.scheduled_wires.remove(&(wire, direction));
-                }
+                self.scheduled_wires[wire.index()][direction as usize].take_if(|at| *at == time);
                 self.network.run_wire(self.now, wire, direction);
                 self.schedule_wires();
             }
@@ -348,9 +357,11 @@ impl Simulation {
         let deadline = loop {
             let turn = self.turn(id);
             let node = &mut self.nodes[id.index()];
-            let busy = node.pump(self.now);
+            if node.pump(self.now) || turn.more {
+                continue;
+            }
             let deadline = node.deadline();
-            if !busy && !turn.more && deadline.is_none_or(|deadline| deadline > self.now) {
+            if deadline.is_none_or(|deadline| deadline > self.now) {
                 break deadline;
             }
         };
@@ -419,8 +430,9 @@ impl Simulation {
         while let Some((wire, direction)) = self.network.rescheduled.pop() {
             let Some(time) = self.network.wire_wakeup(wire, direction) else { continue };
             let time = time.max(self.now);
-            if self.scheduled_wires.get(&(wire, direction)).is_none_or(|&scheduled| time < scheduled) {
-                self.scheduled_wires.insert((wire, direction), time);
+            let scheduled = &mut self.scheduled_wires[wire.index()][direction as usize];
+            if scheduled.is_none_or(|at| time < at) {
+                *scheduled = Some(time);
                 self.events.insert(time, Event::Wire(wire, direction));
             }
         }
@@ -434,7 +446,7 @@ mod tests {
     #[test]
     fn ties_keep_order_of_insertion() {
         let t0 = rdt_testing::epoch();
-        let mut events = EventQueue::new();
+        let mut events = EventQueue::new(t0);
         for (ms, item) in [(5, 'a'), (3, 'z'), (5, 'b'), (3, 'y')] {
             events.insert(t0 + Duration::from_millis(ms), item);
         }
