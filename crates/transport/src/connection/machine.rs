@@ -27,6 +27,24 @@ pub(crate) struct Arrival {
     pub(crate) path_answer: Option<u64>,
 }
 
+/// Output of a connection, for the set of connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Output {
+    /// There is nothing to send.
+    Nothing,
+    /// A batch after which there is nothing to send before the next input, write or timer.
+    Last,
+    /// A batch that others may follow.
+    Batch,
+}
+
+impl Output {
+    /// Returns a batch that others may follow, if one `is_sent`.
+    pub(super) fn batch_if(is_sent: bool) -> Self {
+        if is_sent { Self::Batch } else { Self::Nothing }
+    }
+}
+
 impl Connection {
     /// Returns the connection ID of the peer, once it is known.
     pub(crate) fn remote_id(&self) -> Option<u64> {
@@ -115,22 +133,21 @@ impl Connection {
         }
     }
 
-    /// Appends the next datagrams for the peer to the empty batch `out`. Returns false if there are
-    /// none.
-    pub(crate) fn poll_transmit(&mut self, now: Instant, out: &mut TransmitBuf) -> bool {
-        let has_sent = match &mut self.stage {
+    /// Appends the next datagrams for the peer to the empty batch `out`.
+    pub(crate) fn poll_transmit(&mut self, now: Instant, out: &mut TransmitBuf) -> Output {
+        let output = match &mut self.stage {
             Stage::Opening(opening) => {
                 let has_sent = opening.transmit(now, out);
                 if let Some(observer) = self.observer.as_mut().filter(|_| has_sent) {
                     observer.on(now, &opening.syn_trace(now));
                 }
-                has_sent
+                Output::batch_if(has_sent)
             }
             Stage::Open(streams) => streams.poll_transmit(now, out),
-            Stage::Ended => false,
+            Stage::Ended => Output::Nothing,
         };
         self.after_call(now);
-        has_sent
+        output
     }
 
     /// Appends a path probe, to be sent to an address that is not validated yet.

@@ -38,7 +38,7 @@ pub use config::{Confirm, ConnectionConfig, InitiatorConfig, Trust};
 pub use events::{Closed, ConnectionEvent, RefuseReason};
 use initiator::Opening;
 pub(crate) use initiator::{choose_aead, params_of};
-pub(crate) use machine::Arrival;
+pub(crate) use machine::{Arrival, Output};
 pub(crate) use proof::MIN_PROOF_INTERVAL;
 pub(crate) use streams::Established;
 use streams::Streams;

@@ -12,6 +12,7 @@ use super::close::{CLOSE_REPEATS, CloseSent};
 use super::config::Confirm;
 use super::events::{Closed, ConnectionEvent};
 use super::keys::{OpeningKeys, SealingKeys};
+use super::machine::Output;
 use super::proof::KeyProof;
 use super::released::Released;
 use crate::receiver::Receiver;
@@ -201,14 +202,41 @@ impl Streams {
         self.linger_until = None;
     }
 
-    /// Appends the next datagrams to the empty batch `out`. Returns false if there are none.
-    pub(super) fn poll_transmit(&mut self, now: Instant, out: &mut TransmitBuf) -> bool {
-        let Self { sealing, .. } = self;
+    /// Appends the next datagrams to the empty batch `out`.
+    pub(super) fn poll_transmit(&mut self, now: Instant, out: &mut TransmitBuf) -> Output {
         if let Some(close) = &mut self.close {
-            return close.transmit(sealing, out);
+            return Output::batch_if(close.transmit(&mut self.sealing, out));
         }
+        if self.transmit_control(now, out) {
+            return Output::Batch;
+        }
+        if self.is_key_used_up() {
+            return Output::Nothing;
+        }
+        if let Some(ack) = self.ack.take() {
+            return Output::batch_if(self.transmit_ack(ack, out));
+        }
+        if let Some(ack) = self.next_ack(now) {
+            self.sender.carry_ack(ack);
+        }
+        let has_more = self.has_own_stream && self.sender.fill(now, out);
+        self.ack = self.sender.take_carried_ack();
+        // A shorter packet may end the batch; else it has a batch of its own.
+        if let Some(ack) = self.ack.take_if(|ack| out.is_empty() || out.has_room(native::ack_len(ack.len())))
+        {
+            self.transmit_ack(ack, out);
+        }
+        match (out.is_empty(), has_more || self.ack.is_some()) {
+            (true, _) => Output::Nothing,
+            (false, true) => Output::Batch,
+            (false, false) => Output::Last,
+        }
+    }
+
+    /// Appends a packet of the handshake, a path probe or a FIN-ACK, if one is due.
+    fn transmit_control(&mut self, now: Instant, out: &mut TransmitBuf) -> bool {
         if let Some(proof) = &mut self.proof
-            && proof.transmit(now, sealing, out)
+            && proof.transmit(now, &mut self.sealing, out)
         {
             return true;
         }
@@ -219,27 +247,11 @@ impl Streams {
         if let Some(probe) = self.probe.take() {
             return seal_probe(&mut self.sealing, probe, out);
         }
-        if let Some(length) = self.receiver.take_fin_ack() {
-            return seal_slot(&mut self.sealing, native::FIN_ACK_LEN, out, |header, packet| {
+        self.receiver.take_fin_ack().is_some_and(|length| {
+            seal_slot(&mut self.sealing, native::FIN_ACK_LEN, out, |header, packet| {
                 native::encode_fin_ack(header, length, packet);
-            });
-        }
-        if let Some(ack) = self.ack.take() {
-            return self.transmit_ack(ack, out);
-        }
-        if let Some(ack) = self.next_ack(now) {
-            self.sender.carry_ack(ack);
-        }
-        let has_data = self.has_own_stream && self.sender.poll_transmit(now, out).is_some();
-        self.ack = self.sender.take_carried_ack();
-        match self.ack.take() {
-            // A shorter packet may end the batch; else it has a batch of its own.
-            Some(ack) if !has_data || out.has_room(native::ack_len(ack.len())) => self.transmit_ack(ack, out),
-            ack => {
-                self.ack = ack;
-                has_data
-            }
-        }
+            })
+        })
     }
 
     /// Returns the body of the ACK to send now.

@@ -130,7 +130,7 @@ impl Pair {
         for side in [HERE, THERE] {
             loop {
                 self.batch.clear();
-                if !self.ends[side].poll_transmit(self.now, &mut self.batch) {
+                if self.ends[side].poll_transmit(self.now, &mut self.batch) == Output::Nothing {
                     break;
                 }
                 self.send_batch(side);

@@ -91,6 +91,15 @@ impl<P: Copy + PartialEq> Answers<P> {
         self.queue.back().is_some_and(|(to, queued)| *to == peer && **queued == *datagram)
     }
 
+    /// True if an answer waits, and enough was sent to peers since the last one.
+    pub(super) fn are_overdue(&self) -> bool {
+        self.limit.is_overdue() && !self.are_none()
+    }
+
+    fn are_none(&self) -> bool {
+        self.queue.is_empty() && self.half_open.is_empty()
+    }
+
     /// Returns the next answer, if one may leave now. Both formats take turns.
     pub(super) fn pop(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<Answer<P>> {
         let len = self.queue.front().map(|(_, datagram)| datagram.len());

@@ -27,7 +27,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         if let Some(peer) = self.answers.pop_proved(out) {
             return Some((peer, None));
         }
-        if self.answers.limit.is_overdue()
+        if self.answers.are_overdue()
             && let Some(sent) = self.poll_answer(now, out)
         {
             return Some(sent);

@@ -51,6 +51,7 @@ use peer_window::Peer;
 use stats::Counters;
 pub use stats::SenderStats;
 use stream::{LOOKAHEAD, SendStream};
+use transmit::Step;
 
 /// Below this RTT the zero-copy pool (1.5 MiB) sustains over 12 Gbit/s, so waiting for a pool
 /// buffer is faster than copying.
@@ -407,6 +408,35 @@ impl Sender {
     }
 }
 
+impl Sender {
+    /// Appends packets to `out` until it is full. Returns false if there is nothing more to send
+    /// before the next input, write or timer.
+    pub(crate) fn fill(&mut self, now: Instant, out: &mut TransmitBuf) -> bool {
+        let step = if matches!(self.state, State::Opening { send: true, .. }) {
+            // The SYN has a batch of its own, because the packets behind it have another ECN
+            // codepoint.
+            self.transmit_next(now, out)
+        } else {
+            if self.state == State::Open {
+                out.set_ecn(self.path.ecn.codepoint());
+            }
+            let idle = self.stats.last_ack_at.filter(|_| self.flight.board.is_empty());
+            if idle.is_some_and(|since| now.saturating_duration_since(since) > self.path.rtt.rto()) {
+                self.congestion.restart_after_idle(&self.config, self.path.mss);
+            }
+            loop {
+                self.close_if_done();
+                match self.transmit_next(now, out) {
+                    Step::Sent => {}
+                    step => break step,
+                }
+            }
+        };
+        self.after_call(now);
+        step != Step::Waits
+    }
+}
+
 impl Endpoint for Sender {
     type Peer = ();
     type Event = SenderEvent;
@@ -442,24 +472,7 @@ impl Endpoint for Sender {
 
     fn poll_transmit(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<()> {
         let before = out.segments();
-        if matches!(self.state, State::Opening { send: true, .. }) {
-            // The SYN has a batch of its own, because the packets behind it have another ECN
-            // codepoint.
-            self.transmit_next(now, out);
-        } else {
-            if self.state == State::Open {
-                out.set_ecn(self.path.ecn.codepoint());
-            }
-            let idle = self.stats.last_ack_at.filter(|_| self.flight.board.is_empty());
-            if idle.is_some_and(|since| now.saturating_duration_since(since) > self.path.rtt.rto()) {
-                self.congestion.restart_after_idle(&self.config, self.path.mss);
-            }
-            self.close_if_done();
-            while self.transmit_next(now, out) {
-                self.close_if_done();
-            }
-        }
-        self.after_call(now);
+        self.fill(now, out);
         (out.segments() > before).then_some(())
     }
 

@@ -30,6 +30,17 @@ enum Next {
     Wait(Blocked),
 }
 
+/// Result of an attempt to append packets to a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Packets were appended.
+    Sent,
+    /// There is nothing to send before the next input, write or timer.
+    Waits,
+    /// The batch has no room for the next packet.
+    Full,
+}
+
 /// Run of new segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Fresh {
@@ -229,9 +240,8 @@ impl Sender {
         self.congestion.allows(self.flight.board.in_flight(), len)
     }
 
-    /// Encodes the next packets and accounts for them. Returns false if there are none, or `out`
-    /// has no room.
-    pub(super) fn transmit_next(&mut self, now: Instant, out: &mut TransmitBuf) -> bool {
+    /// Encodes the next packets and accounts for them.
+    pub(super) fn transmit_next(&mut self, now: Instant, out: &mut TransmitBuf) -> Step {
         let sent = match self.next(now) {
             Next::Syn { attempt } => self.transmit_syn(now, attempt, out).map(|()| 1),
             Next::Again(repeat) => self.transmit_again(now, repeat, out).map(|()| 1),
@@ -240,14 +250,13 @@ impl Sender {
             Next::Fin { attempt } => self.transmit_fin(now, attempt, out).map(|()| 1),
             Next::Wait(why) => {
                 self.wait(now, why);
-                None
+                return Step::Waits;
             }
         };
-        if let Some(count) = sent {
-            self.stats.datagrams_sent += count;
-            self.blocked.go(now);
-        }
-        sent.is_some()
+        let Some(count) = sent else { return Step::Full };
+        self.stats.datagrams_sent += count;
+        self.blocked.go(now);
+        Step::Sent
     }
 
     fn wait(&mut self, now: Instant, why: Blocked) {

@@ -198,7 +198,7 @@ fn small_window_is_written_as_it_opens() {
         let written = pair.ends[HERE].write(&bytes(100_000)).unwrap();
         pair.batch.clear();
         let now = pair.now;
-        if written > 0 && pair.ends[HERE].poll_transmit(now, &mut pair.batch) {
+        if written > 0 && pair.ends[HERE].poll_transmit(now, &mut pair.batch) != Output::Nothing {
             assert_eq!(pair.batch.segments() * 1432, written, "batch {batches}");
             batches += 1;
             pair.send_batch(HERE);
@@ -218,7 +218,7 @@ fn path_probe_is_answered() {
     let arrival = pair.ends[THERE].handle_run(now, Ecn::NotEct, &mut probe, 1500, 1 << 30);
     assert_eq!(arrival.authentic, probe.len());
     pair.batch.clear();
-    assert!(pair.ends[THERE].poll_transmit(now, &mut pair.batch));
+    assert_ne!(pair.ends[THERE].poll_transmit(now, &mut pair.batch), Output::Nothing);
     let mut answers = pair.batch.datagrams().next().unwrap().to_vec();
     let stride = answers.len();
     // The answer to a probe of the quiet path follows in the same coalesced message.

@@ -80,6 +80,11 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     /// Updates what the set knows of a connection after it changed, and queues it for transmission.
     pub(super) fn process_output(&mut self, id: u64) {
         self.update(id);
+        self.queue(id);
+    }
+
+    /// Queues a connection for transmission, after which its timer is scheduled.
+    pub(super) fn queue(&mut self, id: u64) {
         if let Some(entry) = self.native.connections.get_mut(&id)
             && !std::mem::replace(&mut entry.account.is_queued, true)
         {
@@ -89,6 +94,14 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
 
     /// Updates what the set knows of a connection after it changed.
     pub(super) fn update(&mut self, id: u64) {
+        self.note(id);
+        let Some(entry) = self.native.connections.get_mut(&id) else { return };
+        let deadline = entry.deadline();
+        self.timers.schedule(&mut entry.account, Key::Native(id), deadline);
+    }
+
+    /// Like [`update`](Self::update), without its timer.
+    pub(super) fn note(&mut self, id: u64) {
         let Some(entry) = self.native.connections.get_mut(&id) else { return };
         while let Some(event) = entry.connection.poll_event() {
             if !entry.is_released {
@@ -110,8 +123,6 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         let offered = entry.connection.offered();
         let offered = (offered > 0).then_some(offered);
         self.memory.count(&mut entry.account, entry.connection.memory(), offered);
-        let deadline = entry.deadline();
-        self.timers.schedule(&mut entry.account, Key::Native(id), deadline);
         if entry.connection.closed().is_some() {
             self.free_ended_slot(id);
         }
@@ -162,6 +173,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         {
             entry.probe = None;
         }
-        self.process_output(id);
+        self.note(id);
+        self.queue(id);
     }
 }

@@ -33,7 +33,7 @@ use super::stateless_limit::RateLimiter;
 use super::table::Table;
 use super::{ConnectionId, ConnectionSet, ConnectionSetStats, ResponderConfig};
 use crate::connection::{
-    Connection, ConnectionConfig, ConnectionEnv, ConnectionEvent, InitiatorConfig, Memory,
+    Connection, ConnectionConfig, ConnectionEnv, ConnectionEvent, InitiatorConfig, Memory, Output,
 };
 use crate::cookie::{Address, CookieKey};
 use crate::send_buffer::FramePool;
@@ -254,24 +254,24 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         let entry = self.native.connections.get_mut(&id)?;
         entry.account.is_queued = false;
         let probed = entry.probe.as_mut().and_then(|probe| probe.transmit(now, &mut entry.connection, out));
-        let peer = if probed.is_some() {
+        if probed.is_some() {
             self.native.stats.path_probes += 1;
-            probed
-        } else {
-            entry.connection.set_overflow(overflow);
-            // An ACK may offer a larger window.
-            if let Some(share) = self.memory.share(&entry.account) {
-                entry.connection.set_share(share);
-            }
-            entry.connection.poll_transmit(now, out).then_some(entry.peer)
-        };
-        if peer.is_some() {
+            self.process_output(id);
+            return probed;
+        }
+        entry.connection.set_overflow(overflow);
+        // An ACK may offer a larger window.
+        if let Some(share) = self.memory.share(&entry.account) {
+            entry.connection.set_share(share);
+        }
+        let (peer, output) = (entry.peer, entry.connection.poll_transmit(now, out));
+        if output == Output::Batch {
             self.process_output(id);
         } else {
             self.update(id);
             self.remove_if_over(now, id);
         }
-        peer
+        (output != Output::Nothing).then_some(peer)
     }
 
     /// Returns the time at which something expires that has no connection.

@@ -65,7 +65,8 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             // Also for ACKs: a side that sends has no less to do than one that receives.
             self.answers.limit.on_data(now);
         }
-        self.process_output(id);
+        self.note(id);
+        self.queue(id);
         arrival.taken
     }
 
