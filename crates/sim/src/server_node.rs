@@ -1,7 +1,7 @@
 //! Server with its application and the transfers that it received.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use rdt_crypto::{Entropy, StaticKey};
@@ -16,7 +16,9 @@ use crate::transfer::{Finish, ServerStream, Transfer};
 
 /// Returns the identity of every server.
 pub(crate) fn identity() -> Arc<StaticKey> {
-    Arc::new(StaticKey::generate(&mut Entropy::from_seed([1; 32])))
+    static IDENTITY: LazyLock<Arc<StaticKey>> =
+        LazyLock::new(|| Arc::new(StaticKey::generate(&mut Entropy::from_seed([1; 32]))));
+    Arc::clone(&IDENTITY)
 }
 
 /// A server, its application and the transfers that it received. It takes classic transfers, and
