@@ -41,7 +41,7 @@ pub enum TicketError {
     #[error("no ticket: behind {PREFIX}, {0}")]
     Base32(#[from] Base32Error),
     /// The ticket is of a later version.
-    #[error("a ticket of version {0}, and this program reads version 1: it may need an update")]
+    #[error("a ticket of version {0}, and this program reads those of v1: it may need an update")]
     Version(u8),
     /// The check at the end does not fit, or the text is too short or too long.
     #[error("the ticket was not copied whole, or a character is wrong")]
@@ -371,7 +371,7 @@ mod tests {
         );
         assert_eq!(
             error(&text_of(&[2, 0, 0])),
-            "a ticket of version 2, and this program reads version 1: it may need an update"
+            "a ticket of version 2, and this program reads those of v1: it may need an update"
         );
         let mut contents = contents_of(&ticket(&["192.0.2.1:5000"]).to_string());
         contents[1] = 3;

@@ -7,7 +7,7 @@ use pcap_parser::Linktype;
 
 use super::capture::Frame;
 
-/// Bytes of the headers of Linux cooked captures, version 1 and 2, and of BSD's loopback.
+/// Bytes of the headers of both Linux cooked captures, and of BSD's loopback.
 const COOKED: usize = 16;
 const COOKED_2: usize = 20;
 const LOOPBACK: usize = 4;
