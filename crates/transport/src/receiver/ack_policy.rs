@@ -6,13 +6,13 @@
 
 use std::time::{Duration, Instant};
 
-use super::sack_list::MAX_BLOCKS;
 use crate::Ecn;
+use crate::wire::native::FITTING_BLOCKS;
 
 /// Limit of urgent packets that wait for one ACK. Each may begin a SACK block, and the sender
 /// declares data lost that is missing in the blocks.
 const MAX_URGENT: u32 = 16;
-const _: () = assert!(MAX_URGENT as usize <= MAX_BLOCKS / 2);
+const _: () = assert!(MAX_URGENT as usize <= FITTING_BLOCKS);
 
 /// ACK frequency and delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

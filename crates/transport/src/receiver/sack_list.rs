@@ -7,7 +7,7 @@ use std::ops::Range;
 use crate::range_set::RangeSet;
 
 /// Largest number of blocks in one SACK.
-pub(crate) const MAX_BLOCKS: usize = 32;
+const MAX_BLOCKS: usize = 32;
 /// If not all blocks fit, one in this many places of a report goes to the rotation.
 const ROTATION_DIVISOR: usize = 4;
 

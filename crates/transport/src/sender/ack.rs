@@ -13,10 +13,10 @@ use super::path::Trips;
 use super::{Path, Sender, State};
 use crate::congestion::Cause;
 use crate::endpoint::one_by_one;
-use crate::receiver::sack_list::MAX_BLOCKS;
 use crate::recovery::scoreboard::Acked;
 use crate::recovery::{AckArrival, AckOutcome, Ended, Lost, SegmentRun, Timing, Verdict, WindowUpdate};
 use crate::wire::classic::REPLY_LEN;
+use crate::wire::native::FITTING_BLOCKS;
 use crate::wire::{Ack, Echo, FromReceiver, Numbering};
 use crate::{Ecn, Endpoint, RtoPolicy, Trace};
 
@@ -268,7 +268,8 @@ impl Sender {
         let Path { rtt, mtu, first_number, .. } = path;
         let blocks = ack.sack.iter();
         let (largest_acked, next_number) = (echoes.largest_acked, flight.next_number());
-        let arrival = AckArrival { now, rtt, largest_acked, next_number, full: blocks.len() >= MAX_BLOCKS };
+        let arrival =
+            AckArrival { now, rtt, largest_acked, next_number, full: blocks.len() >= FITTING_BLOCKS };
         recovery.on_ack_begins(&arrival);
         if ack.ack <= flight.board.snd_una() && blocks.len() == 0 {
             return Acked::default();

@@ -7,7 +7,8 @@ use rdt_crypto::{Aead, PacketKey};
 
 use super::*;
 use crate::wire::native::{
-    self, Body, HEADER, NativeCodec, SackBlock, TAG, ack_body_len, encode_ack_body, peek, take_ack,
+    self, Body, FITTING_BLOCKS, HEADER, NativeCodec, SackBlock, TAG, ack_body_len, encode_ack_body, peek,
+    take_ack,
 };
 use crate::{LossDetection, Reordering, SenderConfig, Wire};
 
@@ -367,6 +368,36 @@ fn two_holes_in_one_ack_are_no_reordering() {
     let next = sent[0].0;
     ack(&mut script, last, next, &[(next + 1, next + sent.len() as u64)]);
     assert_eq!(leaving(&mut script)[0].0, next, "at once");
+}
+
+#[test]
+fn arrivals_beyond_a_full_list_are_no_reordering() {
+    // Every second segment is lost. An ACK has blocks for the newest of the others alone, the next
+    // one for the older ones.
+    let config = SenderConfig { reordering: Reordering::UntilLoss, window: 60, ..small() };
+    let config = SenderConfig { congestion: Algorithm::Fixed(60), ..config };
+    let mut script = connected_to(config, Params::default());
+    script.write(90 * PAYLOAD);
+    assert_eq!(leaving(&mut script).len(), 60);
+    let arrived: Vec<(u64, u64)> = (1..60).step_by(2).map(|segment| (segment, segment + 1)).collect();
+    let (older, newest) = arrived.split_at(arrived.len() - FITTING_BLOCKS);
+    script.at(200);
+    ack(&mut script, 59, 0, newest);
+    script.at(201);
+    ack(&mut script, 59, 0, older);
+    assert_eq!(leaving(&mut script).len(), 30);
+    script.expire();
+    let again = leaving(&mut script);
+    assert_eq!(again.first().map(|(segment, ..)| *segment), Some(0));
+    let after = |script: &Script| script.now - script.epoch + ms(100);
+    script.at_exactly(after(&script));
+    ack(&mut script, 89 + again.len() as u64, 90, &[]);
+    // The first loss was waited for. The next one is if reordering was seen.
+    script.write(60 * PAYLOAD);
+    let sent = leaving(&mut script);
+    script.at_exactly(after(&script));
+    ack(&mut script, sent[sent.len() - 1].1, 90, &[(91, 90 + sent.len() as u64)]);
+    assert_eq!(leaving(&mut script).first().map(|(segment, ..)| *segment), Some(90), "at once");
 }
 
 #[test]
