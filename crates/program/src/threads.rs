@@ -9,6 +9,9 @@ use rdt_udp::prefill_batch_pool;
 
 /// Estimate of the heap memory, without payload, that a worker allocates while it runs, bytes.
 const WORKER_MEMORY_BYTES: usize = 2 << 20;
+/// Memory of a thread for its stack of 2 MiB, its signal stack and its allocator, bytes. The
+/// standard library aborts the process if a thread has a stack and no signal stack.
+const THREAD_BYTES: usize = 3 << 20;
 
 /// Runs `work` for each worker on a thread of its own, and returns the results in order. Calls
 /// `announce` once all threads are ready, before any of them calls `work`.
@@ -28,7 +31,7 @@ pub fn run<W: Send, T: Send>(
         // Threads start one after another, so that each reservation sees the memory that earlier
         // ones use.
         for worker in workers {
-            reserve(WORKER_MEMORY_BYTES)?;
+            reserve(THREAD_BYTES + WORKER_MEMORY_BYTES)?;
             let (signal, begin) = channel();
             let (tell, told) = channel();
             let thread =
