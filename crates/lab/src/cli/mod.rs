@@ -137,7 +137,7 @@ fn load_flows(args: &args::LoadArgs) -> Result<u8, Failure> {
         return Ok(0);
     }
     let counts = crate::load::run(file)?;
-    output::text(&format!("{counts}\n"))?;
+    output::print(&counts).map_err(Failure::Output)?;
     std::process::exit(0)
 }
 

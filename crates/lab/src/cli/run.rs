@@ -47,7 +47,7 @@ Examples:
   rdt-lab run grid.toml --shard 3/16 -o /shared  the fourth of 16 shards
   rdt-lab run homework.toml --client 'python3 client.py' --seed-file ~/secret";
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 #[command(after_help = HELP)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(super) struct RunArgs {
@@ -202,9 +202,7 @@ fn one(loaded: &Loaded, args: &RunArgs, detail: Detail, stop: &Stop) -> Result<u
     let mut progress = Display::new(&loaded.experiment.name, args, started);
     let finished = campaign.run(stop, |now| progress.show(now))?;
     progress.finish(&finished, stop)?;
-    for remark in &finished.remarks {
-        talk(remark);
-    }
+    finished.remarks.iter().for_each(|remark| talk(remark));
     if stop.is_set() {
         return Ok(INTERRUPTED);
     }

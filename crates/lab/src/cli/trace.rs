@@ -77,9 +77,7 @@ pub(super) fn trace(args: &TraceArgs) -> Result<u8, Failure> {
         }
     };
     let remarks = remarks(&trace, &name(&args.file));
-    for remark in &remarks {
-        talk(remark);
-    }
+    remarks.iter().for_each(|remark| talk(remark));
     let choice = Choice {
         file: name(&args.file),
         connections: chosen.clone().collect(),

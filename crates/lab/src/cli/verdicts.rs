@@ -161,7 +161,7 @@ fn print_json(
 pub(super) fn judged(loaded: &Loaded, results: &Results) -> Vec<Judgement> {
     let claims = &loaded.experiment.claims;
     let judge_one = |engine| judge(claims, results, engine, &|reps| loaded.plan.level(engine, reps));
-    expected::engines(results).into_iter().flat_map(judge_one).collect()
+    results.engines().into_iter().flat_map(judge_one).collect()
 }
 
 fn sentence(it: &Judgement) -> String {
@@ -239,9 +239,7 @@ pub(super) fn read_folder(folder: &Path) -> Result<(Loaded, Results, Vec<String>
 /// Returns the experiment and the results of a folder, and prints remarks about torn lines.
 pub(super) fn of_folder(folder: &Path) -> Result<(Loaded, Results), Failure> {
     let (loaded, results, remarks) = read_folder(folder)?;
-    for remark in &remarks {
-        talk(remark);
-    }
+    remarks.iter().for_each(|remark| talk(remark));
     Ok((loaded, results))
 }
 

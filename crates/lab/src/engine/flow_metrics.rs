@@ -6,13 +6,11 @@ use std::time::Duration;
 use super::Run;
 use crate::experiment::{KeepSeries, Measure, WarmUp};
 use crate::flow::{Flow, FlowKind};
-use crate::record::Series;
+use crate::record::{NOT_STATIONARY, Series};
 use crate::statistics::{Cut, convergence_time, jain, mser5};
 
 /// Smallest number of bins for which the rule MSER-5 cuts off a warm-up.
 const MIN_BINS_FOR_MSER: usize = 40;
-/// Metric of a flow whose throughput is not stationary by the rule MSER-5. Other flows lack it.
-pub(crate) const NOT_STATIONARY: &str = "not-stationary";
 
 /// Metrics and series of one flow, whose names begin with that of the flow.
 pub(super) struct FlowMetrics<'a> {

@@ -11,7 +11,7 @@ use miniz_oxide::inflate::stream::{InflateState, inflate};
 use miniz_oxide::{DataFormat, MZError, MZFlush, MZStatus};
 use serde_json::{Value, json};
 
-use super::SERIES_FOLDER;
+use super::{SERIES_FOLDER, write_whole};
 use crate::cell::CellId;
 use crate::record::Series;
 
@@ -37,15 +37,8 @@ fn path(results: &Path, cell: CellId, rep: u32) -> PathBuf {
 
 /// Writes the series of a repetition. The file appears whole or not at all.
 pub fn write_series(results: &Path, cell: CellId, rep: u32, series: &Series) -> io::Result<()> {
-    let path = path(results, cell, rep);
     fs::create_dir_all(results.join(SERIES_FOLDER))?;
-    let unfinished = path.with_extension(format!("{}.part", std::process::id()));
-    let written = write(&unfinished, series);
-    if let Err(error) = written.and_then(|()| fs::rename(&unfinished, &path)) {
-        let _ = fs::remove_file(&unfinished);
-        return Err(error);
-    }
-    Ok(())
+    write_whole(&path(results, cell, rep), |file| write(file, series))
 }
 
 /// Writes a file line by line, because the text of all columns may be large.

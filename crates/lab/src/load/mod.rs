@@ -1,5 +1,5 @@
 //! The load program of the engines `kernel` and `real`: runs flows of rdt, and of the kernel's TCP
-//! and UDP, and prints what it counted as JSON. The flows cross the path of `rdt-emu run`, inside
+//! and UDP, and prints what it counted. The flows cross the path of `rdt-emu run`, inside
 //! its network namespaces, or the loopback device if there is no path.
 //!
 //! One process has the sockets of both ends, so that all flows share one clock. A second process
@@ -7,7 +7,7 @@
 //!
 //! | noun | file | owns |
 //! |---|---|---|
-//! | request | `request.rs` | flows and settings, as JSON |
+//! | request | `request.rs` | flows and settings |
 //! | end | `network.rs` | namespaces, sysctls and routes of both ends |
 //! | counts | `counts.rs` | bytes in bins, samples of senders |
 //! | TCP, UDP, rdt | `tcp.rs`, `udp.rs`, `rdt.rs` | senders and receivers |
@@ -26,12 +26,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rdt_udp::{TcpInfo, UdpIo, clock};
-use serde_json::{Value, json};
 
 use crate::engine::{Initiating, Responding, rdt_ends, udp_source};
 use crate::flow::{Flow, FlowKind};
-pub(crate) use counts::{CA_CWR, CA_LOSS, CA_RECOVERY, numbers};
-use counts::{Received, Samples, Sent};
+pub(crate) use counts::{CA_CWR, CA_LOSS, CA_RECOVERY, Counts, FlowCounts, Received, Sample, Sent};
 use network::End;
 use request::Request;
 
@@ -73,14 +71,14 @@ impl LoadError {
     }
 }
 
-/// Runs the flows of the request in a file, and returns the counts. The file `far` in the
+/// Runs the flows of the request in a file, and returns the counts for the engine. The file `far` in the
 /// same folder has the process number of the far end.
 ///
 /// # Errors
 /// The flows cannot be run here.
-pub fn run(file: &Path) -> Result<Value, LoadError> {
-    let text = std::fs::read_to_string(file).map_err(LoadError::system("cannot read the request"))?;
-    let request = Request::parse(&text).ok_or(LoadError::Request)?;
+pub fn run(file: &Path) -> Result<Vec<u8>, LoadError> {
+    let bytes = std::fs::read(file).map_err(LoadError::system("cannot read the request"))?;
+    let request: Request = postcard::from_bytes(&bytes).map_err(|_| LoadError::Request)?;
     let ends = if request.has_path {
         End::both(&file.with_file_name(FAR_FILE), request.ipv6)?
     } else {
@@ -102,12 +100,9 @@ pub fn run(file: &Path) -> Result<Value, LoadError> {
     sample(&running, &request);
     let processor = processor_time();
     drain(&running, clock);
-    let flows = running.iter().map(|shared| shared.to_json());
-    Ok(json!({
-        "flows": flows.collect::<Vec<_>>(),
-        "processor_ns": crate::cell::nanoseconds(processor),
-        "zero_monotonic_ns": crate::cell::nanoseconds(clock.monotonic_zero()),
-    }))
+    let flows = running.iter().map(|shared| shared.take()).collect();
+    let counts = Counts { flows, processor, zero_monotonic: clock.monotonic_zero() };
+    Ok(postcard::to_allocvec(&counts).expect("a vector accepts all counts"))
 }
 
 /// Returns the processor time, user and system, of all threads of this process so far.
@@ -203,7 +198,7 @@ struct Shared {
     quiet: Duration,
     sent: Mutex<Sent>,
     received: Mutex<Received>,
-    samples: Mutex<Samples>,
+    samples: Mutex<Vec<(Duration, Sample)>>,
 }
 
 impl Shared {
@@ -228,8 +223,8 @@ impl Shared {
         self.received.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn samples(&self) -> MutexGuard<'_, Samples> {
-        self.samples.lock().unwrap_or_else(PoisonError::into_inner)
+    fn sampled(&self, at: Duration, sample: Sample) {
+        self.samples.lock().unwrap_or_else(PoisonError::into_inner).push((at, sample));
     }
 
     /// Returns the time, unless the run has ended.
@@ -273,20 +268,14 @@ impl Shared {
         self.clock.now() >= latest + self.quiet
     }
 
-    fn to_json(&self) -> Value {
-        let sent = self.sent();
-        json!({
-            "name": self.flow.name,
-            "handshake_ns": sent.handshake.map(crate::cell::nanoseconds),
-            "sent_bytes": sent.bytes,
-            "sent_packets": sent.packets,
-            "refused_packets": sent.refused,
-            "blocked_ns": crate::cell::nanoseconds(sent.blocked),
-            "ended_ns": sent.ended.map(crate::cell::nanoseconds),
-            "error": sent.error,
-            "received": self.received().to_json(),
-            "samples": self.samples().to_json(),
-        })
+    /// Returns the counts so far, and begins new ones.
+    fn take(&self) -> FlowCounts {
+        let mut samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
+        FlowCounts {
+            sent: std::mem::take(&mut self.sent()),
+            received: std::mem::take(&mut self.received()),
+            samples: std::mem::take(&mut samples),
+        }
     }
 }
 
@@ -306,7 +295,7 @@ fn sample(flows: &[Arc<Shared>], request: &Request) {
             *is_done = shared.has_ended();
             let info = shared.sent().stream.as_ref().and_then(|stream| TcpInfo::of(stream).ok());
             if let Some(info) = info.filter(TcpInfo::is_connected) {
-                shared.samples().add(now, info.into());
+                shared.sampled(now, info.into());
             }
         }
         if is_done.iter().all(|it| *it) || request.duration.is_some_and(|end| now >= end) {

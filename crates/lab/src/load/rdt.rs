@@ -214,7 +214,7 @@ impl Sending<'_> {
         let Some(stats) = set.get(self.id).map(|connection| connection.stats().sender) else { return };
         if stats.handshake_rtt.is_some() && self.shared.duration.is_none_or(|end| at <= end) {
             let life = at.saturating_sub(self.shared.flow.start.0);
-            self.shared.samples().add(at, self.watch.sample(&stats, life));
+            self.shared.sampled(at, self.watch.sample(&stats, life));
         }
     }
 

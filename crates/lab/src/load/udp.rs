@@ -12,8 +12,8 @@ use socket2::{Socket, Type};
 use super::network::End;
 use super::tcp::is_pause;
 use super::{LoadError, Shared};
-use crate::cell::nanoseconds;
 use crate::flow::Flow;
+use crate::flow::nanoseconds;
 
 /// Largest datagram, bytes.
 const MAX_DATAGRAM: usize = 65_507;
@@ -130,6 +130,7 @@ pub(super) fn receive(socket: &UdpSocket, shared: &Shared) {
         received.delay_sum += delay;
         received.delay_max = received.delay_max.max(delay);
         received.jitter.add(delay);
+        received.jitter_s = received.jitter.seconds();
         if let Some((highest, at)) = last {
             received.longest_gap = received.longest_gap.max(now.saturating_sub(at));
             received.reordered += u64::from(number < highest);

@@ -31,7 +31,6 @@ fn word(mark: Mark) -> &'static str {
         Mark::Points => "point",
         Mark::Dots => "dot",
         Mark::Segments => "segment",
-        Mark::Bars(_) => "bar",
         Mark::Boxes(_) => "box",
         Mark::Spans(_) => "part",
         Mark::Cells => "cell",
@@ -140,7 +139,6 @@ fn gnuplot_style(mark: Mark) -> (&'static str, &'static str) {
         Mark::Steps => ("1:2", "steps"),
         Mark::Band => ("1:3:4", "filledcurves fs transparent solid 0.3"),
         Mark::Points | Mark::Boxes(_) | Mark::Segments => ("1:2:3:4", "yerrorbars"),
-        Mark::Bars(_) => ("1:2", "boxes"),
         Mark::Rules => ("1:2", "impulses"),
         Mark::Dots | Mark::Cells | Mark::Spans(_) => ("1:2", "points"),
     }

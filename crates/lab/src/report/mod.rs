@@ -20,6 +20,7 @@ pub(crate) use put;
 pub mod export;
 pub mod figure;
 pub mod html;
+pub mod metrics;
 pub mod palette;
 #[cfg(feature = "png")]
 pub mod png;

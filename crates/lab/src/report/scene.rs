@@ -90,8 +90,6 @@ pub enum Mark {
     Dots,
     /// Vertical lines from `low` to `high` in one path, for thousands of rows.
     Segments,
-    /// Vertical bars from zero to `y`, with this width in units of the horizontal axis.
-    Bars(f64),
     /// Vertical boxes from `low` to `high` with a line at `y`, with this width in units of the
     /// horizontal axis.
     Boxes(f64),

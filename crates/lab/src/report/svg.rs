@@ -190,7 +190,7 @@ fn legend(scene: &Scene) -> (String, f64) {
 /// if the series has one.
 fn key(scene: &Scene, series: usize, x: f64, y: f64) -> String {
     let marks = || scene.layers().filter(|(_, layer)| layer.series == series).map(|(_, layer)| layer.mark);
-    if marks().any(|mark| matches!(mark, Mark::Spans(_) | Mark::Band | Mark::Bars(_) | Mark::Boxes(_))) {
+    if marks().any(|mark| matches!(mark, Mark::Spans(_) | Mark::Band | Mark::Boxes(_))) {
         return format!("<path class=\"fill\" d=\"M{} {}h14v9h-14z\"/>", px(x - 7.0), px(y - 4.5));
     }
     let mut out = String::new();
