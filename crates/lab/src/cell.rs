@@ -119,7 +119,7 @@ impl Physics {
 
 /// Returns bytes in hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
 }
 
 /// Returns levels for readers: `sack=on, window=4`.

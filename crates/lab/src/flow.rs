@@ -130,6 +130,7 @@ mod cipher {
     use rdt_crypto::Aead;
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer, de::Error as _};
 
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
     pub(super) fn serialize<S: Serializer>(cipher: &Aead, to: S) -> Result<S::Ok, S::Error> {
         (*cipher as u8).serialize(to)
     }

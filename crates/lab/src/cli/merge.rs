@@ -11,7 +11,7 @@ use super::failure::Failure;
 use super::load::{Loaded, load, results_in};
 use super::output;
 use super::run::keep_experiment;
-use super::{talk, verdicts};
+use super::{talk_all, verdicts};
 use crate::journal::{JOURNAL_FOLDER, Store, copy_series, encode, write_whole};
 use crate::record::Record;
 use crate::run::EXPERIMENT_FILE;
@@ -73,7 +73,7 @@ fn one(sources: &[PathBuf], target: &Path, args: &MergeArgs) -> Result<(), Failu
     let loaded = same_experiment(sources)?;
     let store = Store::read(sources)?;
     check_seeds(&loaded, sources, &store)?;
-    store.remarks().iter().for_each(|remark| talk(remark));
+    talk_all(&store.remarks());
     write(&store, target, args.canonical).map_err(|error| Failure::Write(target.to_owned(), error))?;
     keep_experiment(target, &loaded.experiment)?;
     let cells = loaded.plan.distinct().count();

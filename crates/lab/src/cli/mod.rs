@@ -183,6 +183,13 @@ fn dispatch(command: Command) -> Result<u8, Failure> {
     }
 }
 
+/// Prints remarks, each on a line of the standard error.
+fn talk_all(remarks: &[String]) {
+    for remark in remarks {
+        talk(remark);
+    }
+}
+
 /// Prints a line on the standard error, after the program's name.
 fn talk(line: &str) {
     rdt_program::talk(&format!("rdt-lab: {line}"));

@@ -15,7 +15,7 @@ use serde_json::json;
 use super::failure::{Failure, INCOMPLETE, gravest};
 use super::load::{Loaded, parse, text};
 use super::verdicts::{Detail, code_of_repetitions};
-use super::{homework, output, report, scale, talk, verdicts};
+use super::{homework, output, report, scale, talk, talk_all, verdicts};
 use crate::cell::EngineKind;
 use crate::experiment::{Experiment, Until, builtin};
 use crate::plan::Plan;
@@ -202,7 +202,7 @@ fn one(loaded: &Loaded, args: &RunArgs, detail: Detail, stop: &Stop) -> Result<u
     let mut progress = Display::new(&loaded.experiment.name, args, started);
     let finished = campaign.run(stop, |now| progress.show(now))?;
     progress.finish(&finished, stop)?;
-    finished.remarks.iter().for_each(|remark| talk(remark));
+    talk_all(&finished.remarks);
     if stop.is_set() {
         return Ok(INTERRUPTED);
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::failure::{CLAIM_FAILS, Failure, INCOMPLETE, REPETITIONS_FAILED, UNDECIDED, gravest};
 use super::load::{Loaded, all_results, load, results_in};
-use super::{expected, homework, output, talk};
+use super::{expected, homework, output, talk, talk_all};
 use crate::agreement::{self, Agreement, agreements};
 use crate::cell::levels_json;
 use crate::claim::{Expectation, Judgement, Verdict, judge};
@@ -239,7 +239,7 @@ pub(super) fn read_folder(folder: &Path) -> Result<(Loaded, Results, Vec<String>
 /// Returns the experiment and the results of a folder, and prints remarks about torn lines.
 pub(super) fn of_folder(folder: &Path) -> Result<(Loaded, Results), Failure> {
     let (loaded, results, remarks) = read_folder(folder)?;
-    remarks.iter().for_each(|remark| talk(remark));
+    talk_all(&remarks);
     Ok((loaded, results))
 }
 

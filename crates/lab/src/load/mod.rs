@@ -102,7 +102,8 @@ pub fn run(file: &Path) -> Result<Vec<u8>, LoadError> {
     drain(&running, clock);
     let flows = running.iter().map(|shared| shared.take()).collect();
     let counts = Counts { flows, processor, zero_monotonic: clock.monotonic_zero() };
-    Ok(postcard::to_allocvec(&counts).expect("a vector accepts all counts"))
+    postcard::to_allocvec(&counts)
+        .map_err(|error| LoadError::System("cannot write the counts", io::Error::other(error)))
 }
 
 /// Returns the processor time, user and system, of all threads of this process so far.

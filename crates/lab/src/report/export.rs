@@ -191,7 +191,7 @@ pub fn xplot(scene: &Scene, panel: usize) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::samples;
+    use super::super::tests as samples;
     use super::*;
 
     #[test]

@@ -32,7 +32,7 @@ pub mod svg;
 pub mod text;
 
 #[cfg(test)]
-mod samples;
+mod tests;
 
 pub use html::{Report, html};
 pub use prepare::{Bound, LIMITS, Subject, figures, limits, section};

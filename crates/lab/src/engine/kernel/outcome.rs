@@ -340,7 +340,7 @@ mod tests {
                       [cwnd, ssthresh, srtt_us, ca_state, in_flight, busy_us, window_limited_us]: [u64;
                           7]| {
             let sample =
-                Sample { cwnd, ssthresh, srtt_us, ca_state, in_flight, busy_us, window_limited_us, ..last };
+                Sample { ca_state, cwnd, ssthresh, in_flight, srtt_us, busy_us, window_limited_us, ..last };
             (millis(at), sample)
         };
         let samples = vec![
