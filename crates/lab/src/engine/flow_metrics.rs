@@ -129,6 +129,33 @@ impl Datagrams {
     }
 }
 
+/// Adds the metrics of each flow by `each`, their goodputs over time, and the metrics of all together.
+/// Returns what arrived of each.
+pub(super) fn of_flows<'a, T>(
+    flows: impl Iterator<Item = (&'a Flow, T)>,
+    measure: &Measure,
+    run: &mut Run,
+    mut each: impl FnMut(T, &mut FlowMetrics<'_>) -> Delivered,
+) -> Vec<(&'a Flow, Delivered)> {
+    let mut delivered = Vec::new();
+    for (flow, counts) in flows {
+        let mut metrics = FlowMetrics { flow, run };
+        let it = each(counts, &mut metrics);
+        if keeps_series(measure) {
+            let bps = it.bins.iter().map(|bytes| Some(rate(*bytes, measure.series)));
+            metrics.column("goodput", bps.collect());
+        }
+        delivered.push((flow, it));
+    }
+    together(&delivered, measure.series, &mut run.metrics);
+    delivered
+}
+
+/// Returns the name of a link in metrics, by its index among `count` links.
+pub(super) fn link_name(index: usize, count: usize) -> String {
+    if count == 1 { "link".to_owned() } else { format!("link{}", index + 1) }
+}
+
 /// Returns the longest time between two bins with bytes, to the width of a bin.
 fn longest_pause(bins: &[u64], width: Duration) -> Option<Duration> {
     let filled: Vec<usize> = bins.iter().enumerate().filter(|(_, it)| **it > 0).map(|(i, _)| i).collect();
@@ -182,7 +209,7 @@ pub(super) fn keeps_series(measure: &Measure) -> bool {
 
 /// Adds the metrics of all flows together, over the span in which all of them were active, and how
 /// flows with feedback share a direction.
-pub(super) fn together(flows: &[(&Flow, Delivered)], width: Duration, metrics: &mut BTreeMap<String, f64>) {
+fn together(flows: &[(&Flow, Delivered)], width: Duration, metrics: &mut BTreeMap<String, f64>) {
     for reverse in [false, true] {
         let shares =
             |flow: &Flow| flow.reverse == reverse && flow.kind != FlowKind::Udp && flow.rate.is_none();

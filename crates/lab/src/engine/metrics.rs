@@ -11,8 +11,8 @@ use rdt_sim::{
 
 use super::Run;
 use super::flow_metrics::{
-    Datagrams, Delivered, FlowMetrics, Received, bin_start, equal_lengths, keeps_series, number, padded,
-    rate, together,
+    Datagrams, Delivered, FlowMetrics, Received, bin_start, equal_lengths, keeps_series, link_name, number,
+    of_flows, padded,
 };
 use super::virtual_time::{Observers, Placed};
 use super::words::sender;
@@ -36,21 +36,11 @@ pub(super) fn of(
     let ended = physics.duration.unwrap_or_else(|| simulation.elapsed());
     let mut run = Run { hash: Some(simulation.hash()), ..Run::default() };
     run.series.bin_s = measure.series.as_secs_f64();
-    let mut delivered = Vec::new();
-    for placed in flows {
-        let mut metrics = FlowMetrics { flow: placed.flow, run: &mut run };
-        let it = if placed.flow.kind == FlowKind::Udp {
-            datagrams(simulation, placed, ended, measure, &mut metrics)
-        } else {
-            transfer(simulation, placed, ended, measure, &mut metrics)
-        };
-        if keeps_series(measure) {
-            let bps = it.bins.iter().map(|bytes| Some(rate(*bytes, measure.series)));
-            metrics.column("goodput", bps.collect());
-        }
-        delivered.push((placed.flow, it));
-    }
-    together(&delivered, measure.series, &mut run.metrics);
+    let each = |placed: &Placed<'_>, metrics: &mut FlowMetrics<'_>| match placed.flow.kind {
+        FlowKind::Udp => datagrams(simulation, placed, ended, measure, metrics),
+        _ => transfer(simulation, placed, ended, measure, metrics),
+    };
+    let delivered = of_flows(flows.iter().map(|it| (it.flow, it)), measure, &mut run, each);
     if let ([placed], [(_, it)]) = (flows, &delivered[..]) {
         let mut metrics = FlowMetrics { flow: placed.flow, run: &mut run };
         for (name, time) in after_changes(physics, placed.flow, &it.bins, measure.series) {
@@ -58,7 +48,7 @@ pub(super) fn of(
         }
     }
     for (index, wire) in wires.iter().enumerate() {
-        let name = if wires.len() == 1 { "link".to_owned() } else { format!("link{}", index + 1) };
+        let name = link_name(index, wires.len());
         links(simulation, (&name, *wire, headers(&physics.links[index])), ended, measure, &mut run);
     }
     equal_lengths(&mut run.series);

@@ -25,9 +25,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rdt_udp::{TcpInfo, UdpIo, clock};
+use rdt_udp::{TcpInfo, clock};
 
-use crate::engine::{Initiating, Responding, rdt_ends, udp_source};
+use crate::engine::{rdt_ends, udp_source};
 use crate::flow::{Flow, FlowKind};
 pub(crate) use counts::{CA_CWR, CA_LOSS, CA_RECOVERY, Counts, FlowCounts, Received, Sample, Sent};
 use network::End;
@@ -94,8 +94,11 @@ pub fn run(file: &Path) -> Result<Vec<u8>, LoadError> {
     let clock = Clock::start(LEAD);
     let running: Vec<Arc<Shared>> =
         request.flows.iter().map(|flow| Arc::new(Shared::new(flow, clock, &request))).collect();
-    for (prepared, shared) in prepared.into_iter().zip(&running) {
-        prepared.start(shared);
+    for (both, shared) in prepared.into_iter().zip(&running) {
+        for work in both {
+            let shared = Arc::clone(shared);
+            std::thread::spawn(move || work(&shared));
+        }
     }
     sample(&running, &request);
     let processor = processor_time();
@@ -123,37 +126,32 @@ pub fn far(file: &Path) -> Result<(), LoadError> {
 /// File beside the request with the process number of the far end.
 pub(crate) const FAR_FILE: &str = "far";
 
-/// Sockets of a flow, ready to start.
-enum Prepared {
-    Tcp { listener: std::net::TcpListener, sender: socket2::Socket, to: SocketAddr },
-    Udp { receiver: std::net::UdpSocket, sender: std::net::UdpSocket, source: Box<rdt_sim::Source> },
-    Rdt(Box<RdtEnds>),
-}
+/// Work of a thread, with its sockets.
+type Work = Box<dyn FnOnce(&Shared) + Send>;
 
-/// Sockets and configurations of a flow of rdt.
-struct RdtEnds {
-    receiver: UdpIo,
-    responding: Responding,
-    sender: UdpIo,
-    initiating: Initiating,
-    to: SocketAddr,
-    has_path: bool,
-}
-
-fn prepare(flow: &Flow, index: u16, request: &Request, ends: &[End; 2]) -> Result<Prepared, LoadError> {
+/// Opens the sockets of a flow. Returns the work of its receiver and of its sender, which end with
+/// the program.
+fn prepare(flow: &Flow, index: u16, request: &Request, ends: &[End; 2]) -> Result<[Work; 2], LoadError> {
     let [near, far] = ends;
     let (from, to) = if flow.reverse { (far, near) } else { (near, far) };
     let port = FIRST_PORT + index;
+    let address = SocketAddr::new(to.local, port);
     match flow.kind {
         FlowKind::Udp => {
             let source = udp_source(flow, flow.start.0, request.seed, index.into());
             let source = source.map_err(|error| LoadError::Word(error.to_string()))?;
             let (receiver, sender) = (udp::receiver(to, port)?, udp::sender(flow, from, port)?);
-            Ok(Prepared::Udp { receiver, sender, source: Box::new(source) })
+            Ok([
+                Box::new(move |shared| udp::receive(&receiver, shared)),
+                Box::new(move |shared| udp::send(&source, &sender, shared)),
+            ])
         }
         FlowKind::Tcp => {
             let (listener, sender) = (tcp::listener(flow, to, port)?, tcp::sender(flow, from)?);
-            Ok(Prepared::Tcp { listener, sender, to: SocketAddr::new(to.local, port) })
+            Ok([
+                Box::new(move |shared| tcp::receive(&shared.flow, &listener, shared)),
+                Box::new(move |shared| tcp::send(&shared.flow, sender, address, shared)),
+            ])
         }
         FlowKind::Classic => Err(LoadError::Word("the classic format runs in virtual time".into())),
         FlowKind::Rdt => {
@@ -161,30 +159,11 @@ fn prepare(flow: &Flow, index: u16, request: &Request, ends: &[End; 2]) -> Resul
                 .map_err(|error| LoadError::Word(error.to_string()))?;
             let (receiver, sender) =
                 (rdt::socket(to, port, request.offload)?, rdt::socket(from, 0, request.offload)?);
-            let (to, has_path) = (SocketAddr::new(to.local, port), request.has_path);
-            Ok(Prepared::Rdt(Box::new(RdtEnds { receiver, responding, sender, initiating, to, has_path })))
-        }
-    }
-}
-
-impl Prepared {
-    /// Starts the threads of both ends, which end with the program.
-    fn start(self, shared: &Arc<Shared>) {
-        let (sending, receiving) = (Arc::clone(shared), Arc::clone(shared));
-        match self {
-            Self::Tcp { listener, sender, to } => {
-                std::thread::spawn(move || tcp::receive(&receiving.flow, &listener, &receiving));
-                std::thread::spawn(move || tcp::send(&sending.flow, sender, to, &sending));
-            }
-            Self::Udp { receiver, sender, source } => {
-                std::thread::spawn(move || udp::receive(&receiver, &receiving));
-                std::thread::spawn(move || udp::send(&source, &sender, &sending));
-            }
-            Self::Rdt(ends) => {
-                let RdtEnds { receiver, responding, sender, initiating, to, has_path } = *ends;
-                std::thread::spawn(move || rdt::receive(receiver, responding, &receiving));
-                std::thread::spawn(move || rdt::send(sender, to, initiating, has_path, &sending));
-            }
+            let has_path = request.has_path;
+            Ok([
+                Box::new(move |shared| rdt::receive(receiver, responding, shared)),
+                Box::new(move |shared| rdt::send(sender, address, initiating, has_path, shared)),
+            ])
         }
     }
 }

@@ -29,10 +29,8 @@ use crate::flow::Reads;
 pub(super) fn socket(end: &End, port: u16, offload: bool) -> Result<UdpIo, LoadError> {
     let by_reference = offload && port == 0;
     let options = UdpOptions { gso: offload, gro: offload, by_reference, ..UdpOptions::default() };
-    end.run(|| {
-        UdpIo::bind(SocketAddr::new(end.local, port), options)
-            .map_err(|error| LoadError::System("cannot bind a port", std::io::Error::other(error)))
-    })
+    let bind = || UdpIo::bind(SocketAddr::new(end.local, port), options).map_err(std::io::Error::other);
+    end.open("cannot bind a port", bind)
 }
 
 /// Receives one transfer.

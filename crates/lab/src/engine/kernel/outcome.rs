@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::super::Run;
 use super::super::flow_metrics::{
-    Datagrams, Delivered, FlowMetrics, Received, bin_start, equal_lengths, keeps_series, number, padded,
-    rate, together,
+    Datagrams, Delivered, FlowMetrics, Received, bin_start, equal_lengths, keeps_series, link_name, number,
+    of_flows, padded,
 };
 use super::super::programs::LinkAccount;
 use crate::cell::Physics;
@@ -38,25 +38,16 @@ pub(super) fn of(
     run.series.bin_s = measure.series.as_secs_f64();
     let last = flows.iter().filter_map(ended).max().unwrap_or_default();
     let ended = physics.duration.unwrap_or(last);
-    let mut delivered = Vec::new();
-    for (flow, counts) in request.flows.iter().zip(flows) {
-        let mut metrics = FlowMetrics { flow, run: &mut run };
+    of_flows(request.flows.iter().zip(flows), measure, &mut run, |counts, metrics| {
         metrics.count("failed", counts.sent.error.is_some().into());
-        let it = if flow.kind == FlowKind::Udp {
-            datagrams(counts, ended, measure, &mut metrics)
-        } else {
-            transfer(counts, ended, physics, measure, &mut metrics)
-        };
-        if keeps_series(measure) {
-            let bps = it.bins.iter().map(|bytes| Some(rate(*bytes, measure.series)));
-            metrics.column("goodput", bps.collect());
+        match metrics.flow.kind {
+            FlowKind::Udp => datagrams(counts, ended, measure, metrics),
+            _ => transfer(counts, ended, physics, measure, metrics),
         }
-        delivered.push((flow, it));
-    }
-    together(&delivered, measure.series, &mut run.metrics);
+    });
     let start = counts.zero_monotonic.as_secs_f64();
     for (index, account) in accounts.iter().enumerate() {
-        let name = if accounts.len() == 1 { "link".to_owned() } else { format!("link{}", index + 1) };
+        let name = link_name(index, accounts.len());
         for (index, direction) in ["forward", "reverse"].into_iter().enumerate() {
             let share = account.utilisation(index, start, ended.as_secs_f64());
             link(&name, direction, &account.end, share, &mut run.metrics);
