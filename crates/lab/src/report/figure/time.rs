@@ -115,19 +115,13 @@ pub fn share(heading: &Heading, bin_s: f64, flows: &[Column], fair: &[Row]) -> S
     let mut layers = Vec::new();
     for flow in flows {
         let series = scene.series(&flow.name, flow.look, Origin::Measured);
-        let mut rows = Vec::with_capacity(bins);
-        for (i, base) in base.iter_mut().enumerate() {
+        let row = |(i, base): (usize, &mut f64)| {
             let value = flow.values.get(i).copied().flatten().unwrap_or(0.0);
             let low = *base;
             *base += value;
-            rows.push(Row {
-                x: bin_end(0.0, i, bin_s),
-                y: value,
-                low: Some(low),
-                high: Some(*base),
-                n: None,
-            });
-        }
+            Row { low: Some(low), high: Some(*base), ..Row::at(bin_end(0.0, i, bin_s), value) }
+        };
+        let rows = base.iter_mut().enumerate().map(row).collect();
         layers.push((series, rows));
     }
     let y = Axis::linear("goodput", Unit::Rate, base.iter().copied(), true);
