@@ -38,6 +38,15 @@ impl FlowMetrics<'_> {
         self.add(name, time.map(|time| time.as_secs_f64()));
     }
 
+    /// Adds the shares of the flow's life in which each limit bound, from the times of start,
+    /// application, recovery, window, link, congestion window and host.
+    pub(super) fn limits(&mut self, times: [f64; 7], life: f64) {
+        let parts = ["start", "application", "recovery", "window", "link", "cwnd", "host"];
+        for (part, time) in parts.into_iter().zip(times) {
+            self.add(&format!("limit.{part}"), Some(time / life));
+        }
+    }
+
     pub(super) fn column(&mut self, name: &str, values: Vec<Option<f64>>) {
         let name = self.name(name);
         self.run.series.columns.insert(name, values);

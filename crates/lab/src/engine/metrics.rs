@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use rdt_emulator::spec::PathSpec;
 use rdt_emulator::{Bitrate, Direction, DropCause, Link, LinkConfig, VaryingRate};
-use rdt_sim::{
-    Arrived, Bins, Limits, Mark, Outcome, SenderNode, Simulation, Transfer, WindowHistory, WireId,
-};
+use rdt_sim::{Arrived, Bins, Mark, Outcome, SenderNode, Simulation, Transfer, WindowHistory, WireId};
 
 use super::Run;
 use super::flow_metrics::{
@@ -111,7 +109,9 @@ fn transfer(
     metrics.count("failed", has_failed.into());
     counters(node, metrics);
     if let Some(observers) = &placed.observers {
-        limits(&simulation.limits(placed.from, &observers.limits), metrics);
+        let it = simulation.limits(placed.from, &observers.limits);
+        let times = [it.start, it.application, it.recovery, it.peer_window, it.link, it.cwnd, it.host];
+        metrics.limits(times.map(|time| time.as_secs_f64()), it.life().as_secs_f64());
         observed(observers, placed.start, cut, metrics);
         if keeps_series(measure) {
             columns(&observers.samples.series(), metrics);
@@ -149,22 +149,6 @@ fn counters(node: &SenderNode, metrics: &mut FlowMetrics<'_>) {
         ("waited-application", Some(stats.waited.application)),
     ] {
         metrics.time(name, time);
-    }
-}
-
-/// Adds the times for which each limit bound, as shares of the flow's life.
-fn limits(limits: &Limits, metrics: &mut FlowMetrics<'_>) {
-    let whole = limits.life().as_secs_f64();
-    for (part, time) in [
-        ("start", limits.start),
-        ("application", limits.application),
-        ("recovery", limits.recovery),
-        ("window", limits.peer_window),
-        ("link", limits.link),
-        ("cwnd", limits.cwnd),
-        ("host", limits.host),
-    ] {
-        metrics.add(&format!("limit.{part}"), Some(time.as_secs_f64() / whole));
     }
 }
 

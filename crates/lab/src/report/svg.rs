@@ -2,7 +2,7 @@
 
 mod marks;
 
-use marks::{draw_layer, word};
+use marks::draw_layer;
 
 use super::palette::marker;
 use super::scale::{Axis, Scale, fixed, number};
@@ -239,7 +239,7 @@ fn draw_panel(out: &mut String, scene: &Scene, index: usize, area: &Area, row: &
         put!(
             out,
             "<g class=\"layer {} {}{}\" data-series=\"{}\" data-rows=\"{} {}\">\n",
-            word(layer.mark),
+            layer.mark.words()[0],
             look(series.look, series.origin),
             match (layer.muted, series.origin) {
                 (false, _) => "",

@@ -1,8 +1,8 @@
 //! Made-up figures, one of each kind, for tests of the writers.
 
 use super::figure::{
-    self, Column, Curve, Effect, EventTimes, FactorMeans, Heading, Lines, Means, Offered, Quantity,
-    TimePanel, TimeSeries,
+    self, Column, Curve, Effect, EventTimes, FactorMeans, Heading, Lines, Means, Quantity, TimePanel,
+    TimeSeries,
 };
 use super::scale::{Tick, Unit, level_value};
 use super::scene::{Origin, Row, Scene};
@@ -154,19 +154,19 @@ fn wholes() -> Vec<Scene> {
             ("loss", &names(&["0.1%", "1%", "5%"])),
             &cells.collect::<Vec<_>>(),
         ),
-        figure::offered(&Offered {
-            heading: heading("offered", "Offered and delivered"),
-            delivered: vec![Curve::measured(
+        figure::offered(
+            &heading("offered", "Offered and delivered"),
+            &[Curve::measured(
                 "UDP".to_owned(),
                 0,
                 (1..=10)
                     .map(|i| row(1e7 * f64::from(i), (1e7 * f64::from(i)).min(95.7e6), 0.0, 96e6, 10))
                     .collect(),
             )],
-            loss: vec![Curve::measured("UDP".to_owned(), 0, vec![Row::at(1e7, 0.0), Row::at(1e8, 0.043)])],
-            limits: vec![("link".to_owned(), 95.7e6)],
-            against: None,
-        }),
+            &[Curve::measured("UDP".to_owned(), 0, vec![Row::at(1e7, 0.0), Row::at(1e8, 0.043)])],
+            vec![("link".to_owned(), 95.7e6)],
+            None,
+        ),
     ]
 }
 

@@ -95,9 +95,7 @@ fn transfer(
     }
     let shortest = samples.last().map_or(0.0, |last| seconds(last.min_rtt_us));
     let queue = shortest * (1.0 + QUEUE_SHARE) + packet_time(physics, flow.reverse);
-    for (limit, share) in samples.limits(start, sent.handshake.unwrap_or_default(), end, queue) {
-        metrics.add(&format!("limit.{limit}"), Some(share));
-    }
+    samples.limits([start, end], sent.handshake.unwrap_or_default(), queue, metrics);
     received.delivered
 }
 
@@ -189,16 +187,16 @@ impl Samples<'_> {
         metrics.column("rwnd", plain(|it| it.peer_window));
     }
 
-    /// Returns for each limit the share of the flow's life in which it bound. The kernel counts the
+    /// Adds for each limit the share of the flow's life in which it bound. The kernel counts the
     /// times of the receiver's window, the send buffer and the application. The rest is the link's
     /// while the round trip is longer than `queue` seconds, and the congestion window's otherwise.
     fn limits(
         &self,
-        start: Duration,
+        [start, end]: [Duration; 2],
         handshake: Duration,
-        end: Duration,
         queue: f64,
-    ) -> Vec<(&'static str, f64)> {
+        metrics: &mut FlowMetrics<'_>,
+    ) {
         let mut recovery = 0.0;
         // Times outside recovery. The kernel counts in ticks of up to 10 ms, so only sums are
         // exact.
@@ -222,23 +220,15 @@ impl Samples<'_> {
         let handshake = handshake.min(end.saturating_sub(start)).as_secs_f64();
         let life = handshake + recovery + all;
         if life <= 0.0 {
-            return Vec::new();
+            return;
         }
         let application = f64::max(all - busy, 0.0);
         let window = window.min(all - application);
         let host = host.min(all - application - window);
         let rest = all - application - window - host;
         let link = if queued > 0.0 { rest * queued / (queued + unqueued) } else { 0.0 };
-        let parts = [
-            ("start", handshake),
-            ("application", application),
-            ("recovery", recovery),
-            ("window", window),
-            ("link", link),
-            ("cwnd", rest - link),
-            ("host", host),
-        ];
-        parts.map(|(part, seconds)| (part, seconds / life)).to_vec()
+        let parts = [handshake, application, recovery, window, link, rest - link, host];
+        metrics.limits(parts, life);
     }
 }
 

@@ -9,7 +9,7 @@ mod spread;
 mod time;
 
 pub use compare::{FactorMeans, Means, marginals, means};
-pub use curves::{Lines, Offered, lines, offered};
+pub use curves::{Against, Lines, lines, offered};
 pub use effects::{Effect, half_normal};
 pub use parts::{heat, partition};
 pub use spread::{distribution, ellipses, spread};

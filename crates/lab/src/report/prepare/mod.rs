@@ -97,7 +97,7 @@ fn one(subject: &Subject<'_>, figure: &Figure, id: &str, suffix: &str) -> Option
         FigureKind::Means => Some(means::means(&view, heading, false)),
         FigureKind::Interaction => Some(means::means(&view, heading, true)),
         FigureKind::Lines => Some(means::lines(&view, heading)),
-        FigureKind::Offered => means::offered(&view, heading),
+        FigureKind::Offered => means::offered(&view, &heading),
         FigureKind::Marginals => Some(designs::marginals(&view, &heading)),
         FigureKind::HalfNormal => designs::half_normal(&view, &heading),
         FigureKind::Heat => designs::heat(&view, &heading),

@@ -10,23 +10,6 @@ const DENSE: usize = 600;
 /// Rules of a layer above which one path draws them all. They are too close to point at one.
 const DENSE_RULES: usize = 40;
 
-/// Returns the word by which the page's script recognises a mark.
-pub(super) fn word(mark: Mark) -> &'static str {
-    match mark {
-        Mark::Line => "lines",
-        Mark::Steps => "steps",
-        Mark::Band => "band",
-        Mark::Points => "points",
-        Mark::Dots => "dots",
-        Mark::Segments => "segments",
-        Mark::Boxes(_) => "boxes",
-        Mark::Spans(_) => "spans",
-        Mark::Cells => "cells",
-        Mark::Rules => "rules",
-        Mark::Levels => "levels",
-    }
-}
-
 pub(super) fn draw_layer(out: &mut String, panel: &Panel, layer: &Layer, area: &Area, look: usize) {
     let rows = &layer.rows;
     match layer.mark {
