@@ -1,5 +1,5 @@
-//! Counts of flows: bytes received in bins, and samples of the senders' state. Times are since time 0
-//! of the flows.
+//! Counts of flows: bytes received in bins, and samples of the senders' state. Times are since time
+//! 0 of the flows.
 
 use std::net::TcpStream;
 use std::time::Duration;

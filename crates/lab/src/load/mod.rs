@@ -71,8 +71,8 @@ impl LoadError {
     }
 }
 
-/// Runs the flows of the request in a file, and returns the counts for the engine. The file `far` in the
-/// same folder has the process number of the far end.
+/// Runs the flows of the request in a file, and returns the counts for the engine. The file `far`
+/// in the same folder has the process number of the far end.
 ///
 /// # Errors
 /// The flows cannot be run here.

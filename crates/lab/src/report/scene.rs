@@ -105,8 +105,8 @@ pub enum Mark {
 }
 
 impl Mark {
-    /// Returns the class by which the page's script recognises the mark, the word in exported tables,
-    /// and the columns and the style with which gnuplot draws it.
+    /// Returns the class by which the page's script recognises the mark, the word in exported
+    /// tables, and the columns and the style with which gnuplot draws it.
     pub(super) const fn words(self) -> [&'static str; 4] {
         match self {
             Self::Line => ["lines", "line", "1:2", "lines"],

@@ -151,7 +151,8 @@ fn residuals(scene: &mut Scene, x: Axis, curves: &[Curve]) -> Option<Panel> {
 pub type Against = (Quantity, Vec<Tick>, Vec<Curve>);
 
 /// Draws delivered rates with the offered ones and the named rates that the link can deliver at
-/// most, and below them the share of lost packets. Without `against` the factor is the offered rate.
+/// most, and below them the share of lost packets. Without `against` the factor is the offered
+/// rate.
 pub fn offered(
     heading: &Heading,
     delivered: &[Curve],

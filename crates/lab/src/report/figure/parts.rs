@@ -4,8 +4,8 @@ use super::super::scale::{Axis, Unit, number};
 use super::super::scene::{Mark, Origin, Panel, Row, Scene};
 use super::{Heading, Quantity};
 
-/// Draws wholes that are divided into the same parts, such as lives of flows: a bar for each. `of` is
-/// a share or a time, and a whole has a name and the size of each part.
+/// Draws wholes that are divided into the same parts, such as lives of flows: a bar for each. `of`
+/// is a share or a time, and a whole has a name and the size of each part.
 pub fn partition(heading: &Heading, of: &Quantity, parts: &[String], wholes: &[(String, Vec<f64>)]) -> Scene {
     let mut scene = heading.scene();
     let totals = wholes.iter().map(|(_, sizes)| sizes.iter().sum::<f64>());

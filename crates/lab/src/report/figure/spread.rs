@@ -21,8 +21,8 @@ fn median_text(of: &Quantity, (level, values): &(String, Vec<f64>)) -> Option<St
     Some(format!("{level} {}{}", of.unit.text(median.estimate), row.interval_text(factor)))
 }
 
-/// Draws the values of all repetitions for the levels of a factor: a box from the first to the third
-/// quartile with the median, and a dot for each repetition.
+/// Draws the values of all repetitions for the levels of a factor: a box from the first to the
+/// third quartile with the median, and a dot for each repetition.
 pub fn spread(heading: &Heading, of: &Quantity, factor: &str, levels: &[(String, Vec<f64>)]) -> Scene {
     let mut scene = heading.scene();
     let x = Axis::names(factor, levels.iter().map(|(level, _)| level.clone()).collect());

@@ -105,8 +105,8 @@ pub fn time_series(data: &TimeSeries) -> Scene {
 }
 
 /// Draws the goodput of flows that share a link, stacked, and below it Jain's index over the flows
-/// that exist. A flow has no value while it does not exist. `fair` is the link's rate divided by the
-/// number of flows that exist, at each change of that number.
+/// that exist. A flow has no value while it does not exist. `fair` is the link's rate divided by
+/// the number of flows that exist, at each change of that number.
 pub fn share(heading: &Heading, bin_s: f64, flows: &[Column], fair: &[Row]) -> Scene {
     let mut scene = heading.scene();
     let bins = flows.iter().map(|flow| flow.values.len()).max().unwrap_or(0);
