@@ -87,6 +87,17 @@ impl Default for LinkConfig {
     }
 }
 
+/// Methods that return the settings with one field changed.
+macro_rules! setters {
+    ($($(#[$doc:meta])* $field:ident: $kind:ty,)*) => {$(
+        $(#[$doc])*
+        #[must_use]
+        pub fn $field(self, $field: $kind) -> Self {
+            Self { $field, ..self }
+        }
+    )*};
+}
+
 impl LinkConfig {
     /// Returns settings with this rate (`None`: no limit) and delay. All other effects are off.
     pub fn new(rate: impl Into<Option<Bitrate>>, delay: Duration) -> Self {
@@ -109,24 +120,6 @@ impl LinkConfig {
             framing: 0,
             memory_limit: DEFAULT_MEMORY_LIMIT_BYTES,
         }
-    }
-
-    /// Sets the loss model.
-    #[must_use]
-    pub fn loss(self, loss: Loss) -> Self {
-        Self { loss, ..self }
-    }
-
-    /// Sets the times at which the link is down.
-    #[must_use]
-    pub fn outage(self, outage: Outage) -> Self {
-        Self { outage, ..self }
-    }
-
-    /// Sets the MTU.
-    #[must_use]
-    pub fn mtu(self, mtu: Mtu) -> Self {
-        Self { mtu, ..self }
     }
 
     /// Changes the rate at each of these times since the start of the link.
@@ -178,12 +171,6 @@ impl LinkConfig {
         Self { reorder: Some(Reorder { probability, extra }), ..self }
     }
 
-    /// Sets the limit on the packets and bytes that count as occupancy.
-    #[must_use]
-    pub fn queue(self, queue: QueueLimit) -> Self {
-        Self { queue, ..self }
-    }
-
     /// Sets the queue's limit to `size`; `rtt` is the path's round-trip time. If `size` is a
     /// multiple of the bandwidth-delay product and the link has no rate, the queue becomes
     /// unlimited.
@@ -193,52 +180,35 @@ impl LinkConfig {
         Self { queue, ..self }
     }
 
-    /// Sets which packets count towards the queue's limit.
-    #[must_use]
-    pub fn occupancy(self, occupancy: Occupancy) -> Self {
-        Self { occupancy, ..self }
-    }
-
-    /// Sets the queue discipline.
-    #[must_use]
-    pub fn discipline(self, discipline: Discipline) -> Self {
-        Self { discipline, ..self }
-    }
-
     /// Sets the queue threshold above which arriving packets are marked CE.
     #[must_use]
     pub fn marking(self, marking: Marking) -> Self {
         Self { marking: Some(marking), ..self }
     }
 
-    /// Duplicates each packet with this probability.
-    #[must_use]
-    pub fn duplicate(self, duplicate: Probability) -> Self {
-        Self { duplicate, ..self }
-    }
-
-    /// Flips one bit of each packet with this probability.
-    #[must_use]
-    pub fn corrupt(self, corrupt: Probability) -> Self {
-        Self { corrupt, ..self }
-    }
-
-    /// Sets the header bytes added to the payload of each packet.
-    #[must_use]
-    pub fn overhead(self, overhead: u32) -> Self {
-        Self { overhead, ..self }
-    }
-
-    /// Sets the link-layer bytes added to each packet or fragment.
-    #[must_use]
-    pub fn framing(self, framing: u32) -> Self {
-        Self { framing, ..self }
-    }
-
-    /// Sets the limit on the memory of the packets inside the link, in bytes.
-    #[must_use]
-    pub fn memory_limit(self, memory_limit: u64) -> Self {
-        Self { memory_limit, ..self }
+    setters! {
+        /// Sets the loss model.
+        loss: Loss,
+        /// Sets the times at which the link is down.
+        outage: Outage,
+        /// Sets the MTU.
+        mtu: Mtu,
+        /// Sets the limit on the packets and bytes that count as occupancy.
+        queue: QueueLimit,
+        /// Sets which packets count towards the queue's limit.
+        occupancy: Occupancy,
+        /// Sets the queue discipline.
+        discipline: Discipline,
+        /// Duplicates each packet with this probability.
+        duplicate: Probability,
+        /// Flips one bit of each packet with this probability.
+        corrupt: Probability,
+        /// Sets the header bytes added to the payload of each packet.
+        overhead: u32,
+        /// Sets the link-layer bytes added to each packet or fragment.
+        framing: u32,
+        /// Sets the limit on the memory of the packets inside the link, in bytes.
+        memory_limit: u64,
     }
 }
 

@@ -42,9 +42,7 @@ impl DropCause {
         Self::Aqm,
         Self::Memory,
     ];
-}
 
-impl DropCause {
     /// Returns the name in JSON, in the names of metrics, and in the output of `rdt-emu sim`.
     pub const fn name(self) -> &'static str {
         match self {
@@ -155,29 +153,24 @@ pub struct Ledger {
 impl Ledger {
     /// Returns the number of packets dropped for `cause`.
     pub const fn dropped(&self, cause: DropCause) -> u64 {
-        match cause {
-            DropCause::Loss => self.dropped_loss,
-            DropCause::Outage => self.dropped_outage,
-            DropCause::TooLong => self.dropped_mtu,
-            DropCause::QueueFull => self.dropped_queue,
-            DropCause::Head => self.dropped_head,
-            DropCause::Congestion => self.dropped_congestion,
-            DropCause::Aqm => self.dropped_aqm,
-            DropCause::Memory => self.dropped_memory,
-        }
+        self.drops(cause).0
     }
 
     /// Returns the payload bytes dropped for `cause`.
     pub const fn dropped_bytes(&self, cause: DropCause) -> u64 {
+        self.drops(cause).1
+    }
+
+    const fn drops(&self, cause: DropCause) -> (u64, u64) {
         match cause {
-            DropCause::Loss => self.dropped_loss_bytes,
-            DropCause::Outage => self.dropped_outage_bytes,
-            DropCause::TooLong => self.dropped_mtu_bytes,
-            DropCause::QueueFull => self.dropped_queue_bytes,
-            DropCause::Head => self.dropped_head_bytes,
-            DropCause::Congestion => self.dropped_congestion_bytes,
-            DropCause::Aqm => self.dropped_aqm_bytes,
-            DropCause::Memory => self.dropped_memory_bytes,
+            DropCause::Loss => (self.dropped_loss, self.dropped_loss_bytes),
+            DropCause::Outage => (self.dropped_outage, self.dropped_outage_bytes),
+            DropCause::TooLong => (self.dropped_mtu, self.dropped_mtu_bytes),
+            DropCause::QueueFull => (self.dropped_queue, self.dropped_queue_bytes),
+            DropCause::Head => (self.dropped_head, self.dropped_head_bytes),
+            DropCause::Congestion => (self.dropped_congestion, self.dropped_congestion_bytes),
+            DropCause::Aqm => (self.dropped_aqm, self.dropped_aqm_bytes),
+            DropCause::Memory => (self.dropped_memory, self.dropped_memory_bytes),
         }
     }
 

@@ -8,13 +8,16 @@ use rdt_emulator::spec::PathSpec;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::flow::Flow;
+use crate::flow::{Flow, nanoseconds};
 
 /// Version of the physics: raised by hand whenever a change of the transport, the emulator or the
 /// simulator alters results, or records get further metrics, so that old and new results are never
 /// mixed. A test compares the event hashes of some cells with recorded ones, so that a forgotten
 /// raise is found.
 pub const PHYSICS_VERSION: u32 = 6;
+
+/// Word of the engine `kernel` by which flows use IPv6.
+pub(crate) const IPV6: &str = "ipv6";
 
 /// Engine that runs repetitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -114,6 +117,11 @@ impl Physics {
     }
 }
 
+/// Returns bytes in hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
+}
+
 /// Returns levels for readers: `sack=on, window=4`.
 pub(crate) fn levels_text(levels: &[(String, String)], separator: &str) -> String {
     levels.iter().map(|(factor, level)| format!("{factor}={level}")).collect::<Vec<_>>().join(separator)
@@ -124,11 +132,6 @@ pub(crate) fn levels_json(levels: &[(String, String)]) -> Value {
     Value::Object(levels.iter().map(|(factor, level)| (factor.clone(), level.as_str().into())).collect())
 }
 
-/// Returns a time in nanoseconds, at most 584 years.
-pub(crate) fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
 /// Identity of a cell: the first 16 bytes of the SHA-256 of its physics. Its text is 32 hexadecimal
 /// digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -136,7 +139,7 @@ pub struct CellId(pub [u8; 16]);
 
 impl fmt::Display for CellId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&hex(&self.0))
     }
 }
 

@@ -4,9 +4,8 @@
 use std::time::Duration;
 
 use rdt_crypto::Aead;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-
-use crate::cell::nanoseconds;
 
 /// Bytes of IPv4 and UDP headers.
 pub(crate) const UDP_HEADERS: u32 = 28;
@@ -15,8 +14,13 @@ pub(crate) const UDP_HEADERS_IPV6: u32 = 48;
 /// Largest IP packet of a flow that does not set `packet`, bytes.
 pub(crate) const DEFAULT_PACKET: u32 = 1500;
 
+/// Returns a time in nanoseconds, at most 584 years.
+pub(crate) fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// Kind of sender of a flow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FlowKind {
     /// A transfer of rdt in the native format.
     Rdt,
@@ -43,7 +47,7 @@ impl FlowKind {
 }
 
 /// Rule by which the receiver's application reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reads {
     /// The application reads at once.
     AtOnce,
@@ -54,7 +58,7 @@ pub enum Reads {
 }
 
 /// Spacing of the datagrams of a UDP flow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Spacing {
     /// Equal gaps.
     Constant,
@@ -63,7 +67,7 @@ pub enum Spacing {
 }
 
 /// A flow. `None` means the default of the engine.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Flow {
     /// Name, with which factors, metrics and claims refer to the flow.
     pub name: String,
@@ -107,6 +111,7 @@ pub struct Flow {
     pub ecn: Option<bool>,
     /// Cipher of the packets. It changes no length, so without encryption a run is the same and
     /// takes less time of the processor.
+    #[serde(with = "cipher")]
     pub cipher: Aead,
     /// Largest IP packet of the flow, bytes.
     pub packet: Option<u32>,
@@ -118,6 +123,21 @@ pub struct Flow {
     pub ack: Option<(u32, Duration)>,
     /// Rule of the receiving application.
     pub reads: Reads,
+}
+
+/// Reads and writes a cipher as its number.
+mod cipher {
+    use rdt_crypto::Aead;
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer, de::Error as _};
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+    pub(super) fn serialize<S: Serializer>(cipher: &Aead, to: S) -> Result<S::Ok, S::Error> {
+        (*cipher as u8).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Aead, D::Error> {
+        Aead::from_number(u8::deserialize(from)?).ok_or_else(|| D::Error::custom("no number of a cipher"))
+    }
 }
 
 impl Flow {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 
 use crate::experiment::suggest;
+use crate::plan::all_combinations;
 use crate::statistics::{Effect, Lenth, effects, half_normal_scores, lenth, mean};
 
 /// Columns of a table by what they mean.
@@ -193,26 +194,19 @@ fn design(part: &[String], rows: &[Row], columns: &Columns) -> Result<Design, Ta
         by_levels.entry(&row.levels).or_default().push(row);
     }
     let expected = by_levels.values().next().map_or(0, Vec::len);
-    let mut combinations: Vec<Vec<String>> = vec![Vec::new()];
-    for (_, levels) in &factors {
-        let extended = |it: &Vec<String>| {
-            levels
-                .iter()
-                .map(|level| [it.as_slice(), std::slice::from_ref(level)].concat())
-                .collect::<Vec<_>>()
-        };
-        // Each step has at most as many combinations as a complete table has rows.
-        if combinations.len() * levels.len() > rows.len() {
-            return Err(incomplete(part, columns, rows.len(), &factors));
-        }
-        combinations = combinations.iter().flat_map(extended).collect();
+    let counts: Vec<usize> = factors.iter().map(|(_, levels)| levels.len()).collect();
+    // A complete table has a row for each combination, at least.
+    if counts.iter().fold(1_usize, |all, count| all.saturating_mul(*count)) > rows.len() {
+        return Err(incomplete(part, columns, rows.len(), &factors));
     }
     let mut responses: Vec<(String, Vec<Vec<f64>>)> =
         columns.responses.iter().map(|name| (name.clone(), Vec::new())).collect();
-    for combination in &combinations {
+    for combination in all_combinations(&counts) {
+        let levels = factors.iter().zip(combination);
+        let combination: Vec<String> = levels.map(|((_, levels), level)| levels[level].clone()).collect();
         let rows = by_levels.get(combination.as_slice()).map_or(&[][..], Vec::as_slice);
         if rows.len() != expected {
-            let words = named(&columns.factors, combination);
+            let words = named(&columns.factors, &combination);
             return Err(TableError(format!(
                 "{}the combination {words} has {} rows and another has {expected}: all need the same number",
                 place(part, columns),

@@ -25,6 +25,7 @@ use crate::experiment::{Experiment, ExperimentError, Factor, Level, Repeats, See
 use crate::flow::{DEFAULT_PACKET, UDP_HEADERS_IPV6};
 use crate::statistics::spent_level;
 
+pub(crate) use combinations::all as all_combinations;
 pub use cost::{Cost, Total, Totals};
 pub use fraction::Fraction;
 

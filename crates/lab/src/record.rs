@@ -8,6 +8,9 @@ use crate::cell::{CellId, EngineKind};
 /// without a commit do not show.
 pub const TOOL: &str = concat!(env!("CARGO_PKG_VERSION"), env!("RDT_COMMIT"));
 
+/// Metric of a flow whose throughput is not stationary by the rule MSER-5. Other flows lack it.
+pub(crate) const NOT_STATIONARY: &str = "not-stationary";
+
 /// Status of a repetition. Only [`Ok`](Self::Ok) counts in means and claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Status {

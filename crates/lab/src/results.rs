@@ -1,12 +1,11 @@
 //! Results in memory: cells with their records, and the selection of cells by levels.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use crate::cell::{Cell, CellId, EngineKind, levels_text};
-use crate::engine::NOT_STATIONARY;
 use crate::journal::read_columns;
-use crate::record::{Record, Series, Status};
+use crate::record::{NOT_STATIONARY, Record, Series, Status};
 
 /// Limit on the cells that a sentence names.
 const MAX_NAMED_CELLS: usize = 5;
@@ -36,6 +35,12 @@ impl Selection {
 }
 
 impl Results {
+    /// Returns the engines of the cells, in the order of engines.
+    pub fn engines(&self) -> Vec<EngineKind> {
+        let engines: BTreeSet<EngineKind> = self.cells.iter().map(|cell| cell.physics.engine).collect();
+        engines.into_iter().collect()
+    }
+
     /// Returns the cells of an engine that a selection matches, in the order of the plan.
     pub fn cells<'a>(
         &'a self,

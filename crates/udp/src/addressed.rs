@@ -119,7 +119,8 @@ mod portable {
     }
 }
 
-#[cfg(all(test, linux_api))]
+#[cfg(test)]
+#[cfg(linux_api)]
 mod tests {
     use std::net::{Ipv4Addr, UdpSocket};
     use std::time::Duration;

@@ -205,7 +205,8 @@ fn may_lack_source(error: &io::Error) -> bool {
     matches!(error.kind(), AddrNotAvailable | InvalidInput | NetworkUnreachable)
 }
 
-#[cfg(all(test, linux_api))]
+#[cfg(test)]
+#[cfg(linux_api)]
 mod tests {
     use std::fs::File;
     use std::os::fd::OwnedFd;

@@ -194,7 +194,8 @@ fn set_option(socket: &UdpSocket, level: libc::c_int, name: libc::c_int, value: 
     result == 0
 }
 
-#[cfg(all(test, linux_api))]
+#[cfg(test)]
+#[cfg(linux_api)]
 mod tests {
     use super::*;
 

@@ -229,5 +229,6 @@ mod elsewhere {
     }
 }
 
-#[cfg(all(test, linux_api))]
+#[cfg(test)]
+#[cfg(linux_api)]
 mod tests;

@@ -5,7 +5,7 @@ use std::fmt;
 use super::evidence::{Evidence, examine};
 use super::grammar::Predicate;
 use super::{Missing, Scope};
-use crate::cell::{Cell, EngineKind};
+use crate::cell::{Cell, EngineKind, levels_text};
 use crate::experiment::Claim;
 use crate::record::Status;
 use crate::results::{Results, Selection};
@@ -162,12 +162,11 @@ fn unusable(results: &Results, cell: &Cell) -> Option<String> {
     if records.values().any(|record| record.status == Status::Ok) {
         return None;
     }
-    let levels: Vec<String> = cell.factors.iter().map(|(name, level)| format!("{name}={level}")).collect();
     let failed = records.values().find_map(|record| match &record.status {
         Status::Failed(reason) => Some(reason),
         Status::Ok | Status::HostLimited => None,
     });
-    let (levels, count) = (levels.join(", "), records.len());
+    let (levels, count) = (levels_text(&cell.factors, ", "), records.len());
     Some(match failed {
         Some(reason) => format!("every repetition of cell [{levels}] failed ({count}): {reason}"),
         None => {

@@ -159,23 +159,24 @@ impl<'a> Scope<'a> {
         value.ok_or_else(|| Missing::Metric(name.to_owned()))
     }
 
-    fn metric(&self, metric: &Metric, reps: &[u32]) -> Result<f64, Missing> {
+    /// Returns a metric of all its cells in these repetitions.
+    fn values(&self, metric: &Metric, reps: &[u32]) -> Result<Vec<f64>, Missing> {
         let mut values = Vec::new();
         for cell in self.selected(&metric.selection)? {
             for rep in reps {
                 values.push(self.measured(cell, &metric.name, *rep)?);
             }
         }
-        crate::statistics::mean(&values).ok_or_else(|| Missing::Metric(metric.name.clone()))
+        Ok(values)
+    }
+
+    fn metric(&self, metric: &Metric, reps: &[u32]) -> Result<f64, Missing> {
+        let mean = crate::statistics::mean(&self.values(metric, reps)?);
+        mean.ok_or_else(|| Missing::Metric(metric.name.clone()))
     }
 
     fn quantile(&self, p: f64, metric: &Metric, reps: &[u32]) -> Result<f64, Missing> {
-        let mut values = Vec::new();
-        for cell in self.selected(&metric.selection)? {
-            for rep in reps {
-                values.push(self.measured(cell, &metric.name, *rep)?);
-            }
-        }
+        let mut values = self.values(metric, reps)?;
         values.sort_by(f64::total_cmp);
         quantile(&values, p).ok_or_else(|| Missing::Metric(metric.name.clone()))
     }

@@ -10,6 +10,7 @@ use super::verdicts::of_folder;
 use super::{output, talk};
 use crate::cell::{Cell, levels_json, levels_text};
 use crate::experiment::suggest;
+use crate::report::metrics::{self, Better};
 use crate::report::scale::Unit;
 use crate::results::Results;
 use crate::statistics::{Comparison, holm, mean, paired_log_ratio, unpaired_log_ratio};
@@ -50,8 +51,8 @@ pub(super) struct CompareArgs {
     #[arg(long, value_name = "SHARE", default_value = "3%", value_parser = share)]
     threshold: f64,
     /// Whether more or less of the metric is better [default: by its name, see below]
-    #[arg(long, value_name = "DIRECTION", value_parser = ["more", "less"])]
-    better: Option<String>,
+    #[arg(long, value_name = "DIRECTION")]
+    better: Option<Better>,
     /// Print JSON, one object for each cell
     #[arg(long)]
     json: bool,
@@ -123,18 +124,14 @@ pub(super) fn compare(args: &CompareArgs) -> Result<u8, Failure> {
         }
     }
     let p: Vec<f64> = pairs.iter().map(|pair| pair.ratio.p()).collect();
-    let given = args.better.as_ref().map(|it| it == "less");
-    let less_is_better = given.or_else(|| less_is_better(&args.by)).ok_or_else(|| {
+    let better = args.better.or_else(|| metrics::find(&args.by).1).ok_or_else(|| {
         Failure::Usage(format!(
             "whether more or less of {} is better does not follow from its name: add --better more or --better less",
             args.by
         ))
     })?;
-    let outcomes: Vec<Outcome> = pairs
-        .iter()
-        .zip(holm(&p))
-        .map(|(pair, p)| pair.ratio.outcome(p, args.threshold, less_is_better))
-        .collect();
+    let outcomes: Vec<Outcome> =
+        pairs.iter().zip(holm(&p)).map(|(pair, p)| pair.ratio.outcome(p, args.threshold, better)).collect();
     if args.json {
         for (pair, outcome) in pairs.iter().zip(&outcomes) {
             output::json(&object(pair, *outcome, &args.by))?;
@@ -170,67 +167,6 @@ pub(super) fn nearest_metric(name: &str, results: &Results) -> String {
         .map(String::as_str)
         .collect();
     suggest(name, metrics)
-}
-
-/// Metrics of which more is better, by the begin of their last word.
-const MORE_IS_BETTER: [&str; 11] = [
-    "goodput",
-    "throughput",
-    "sum",
-    "jain",
-    "utilisation",
-    "delivered",
-    "bytes",
-    "unique-bytes",
-    "data-rate",
-    "stream-bytes",
-    "rate-held",
-];
-/// Metrics of which less is better, besides times.
-const LESS_IS_BETTER: [&str; 27] = [
-    "retransmitted",
-    "retransmissions",
-    "loss",
-    "lost",
-    "missed",
-    "dropped",
-    "failed",
-    "refused",
-    "reordered",
-    "out-of-order",
-    "duplicate-acks",
-    "triple-duplicate-acks",
-    "timeouts",
-    "recoveries",
-    "spurious",
-    "marked",
-    "ecn-reductions",
-    "resets",
-    "stalls",
-    "zero-window",
-    "empty-zero-window",
-    "queue",
-    "load",
-    "halving-error",
-    "recovered-error",
-    "network-copies",
-    "bytes-unacked",
-];
-/// Times of which neither more nor less is better.
-const NEUTRAL_TIMES: [&str; 4] = ["warm-up", "timeout-", "payload", "data-time"];
-
-/// Returns true if less of a metric is better, false if more is. `None` if its name does not tell,
-/// as that of a window, of a share of a limit or of a metric of a program.
-fn less_is_better(metric: &str) -> Option<bool> {
-    let word = metric.rsplit('.').next().unwrap_or(metric);
-    let starts = |words: &[&str]| words.iter().any(|start| word.starts_with(start));
-    if metric.contains("limit.") || starts(&NEUTRAL_TIMES) {
-        None
-    } else if Unit::of_metric(metric) == Unit::Time || starts(&LESS_IS_BETTER) {
-        Some(true)
-    } else {
-        starts(&MORE_IS_BETTER).then_some(false)
-    }
 }
 
 fn pairs<'a>(before: &'a Results, after: &Results, metric: &str) -> Vec<Pair<'a>> {
@@ -283,7 +219,7 @@ impl Ratio {
         }
     }
 
-    fn outcome(&self, adjusted_p: f64, threshold: f64, less_is_better: bool) -> Outcome {
+    fn outcome(&self, adjusted_p: f64, threshold: f64, better: Better) -> Outcome {
         let Self::Measured { comparison, .. } = self else {
             return if matches!(self, Self::Identical) { Outcome::Same } else { Outcome::Unknown };
         };
@@ -291,22 +227,11 @@ impl Ratio {
         // A loss of exactly the threshold counts, whatever its rounding.
         let (low, high) = (1.0 - threshold + 1e-9, 1.0 / (1.0 - threshold) - 1e-9);
         let (is_less, is_more) = (it.estimate < 1.0 && it.low <= low, it.estimate > 1.0 && it.high >= high);
-        match (adjusted_p <= ALPHA, is_less, is_more) {
-            (true, true, _) => {
-                if less_is_better {
-                    Outcome::Better
-                } else {
-                    Outcome::Worse
-                }
-            }
-            (true, _, true) => {
-                if less_is_better {
-                    Outcome::Worse
-                } else {
-                    Outcome::Better
-                }
-            }
-            _ => Outcome::Same,
+        match (is_less, is_more, better) {
+            _ if adjusted_p > ALPHA => Outcome::Same,
+            (true, _, Better::Less) | (false, true, Better::More) => Outcome::Better,
+            (true, _, Better::More) | (false, true, Better::Less) => Outcome::Worse,
+            (false, false, _) => Outcome::Same,
         }
     }
 }
@@ -369,35 +294,4 @@ fn text(pairs: &[Pair<'_>], outcomes: &[Outcome], args: &CompareArgs) -> String 
         count(Outcome::Same),
         count(Outcome::Unknown)
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::less_is_better;
-
-    #[test]
-    fn direction_follows_from_names() {
-        for (metrics, wanted) in [
-            (
-                "goodput a.goodput sum jain a.trace.throughput link.forward.utilisation a.delivered",
-                Some(false),
-            ),
-            ("a.completion a.rtt-mean a.jitter a.delay-max a.blocked a.resumed a.longest-gap", Some(true)),
-            (
-                "a.loss a.lost a.lost-queue a.retransmitted a.timeouts a.spurious a.reordered a.refused",
-                Some(true),
-            ),
-            ("link.forward.dropped-loss link.forward.marked link.forward.queue-mean a.failed", Some(true)),
-            ("link.forward.queue-delay-p99 a.trace.retransmitted-bytes a.trace.zero-windows", Some(true)),
-            (
-                "run-time load processor a.halving-error link.forward.busy-per-packet a.bytes-unacked",
-                Some(true),
-            ),
-            ("a.cwnd-mean a.limit.window a.warm-up a.timeout-1 a.offered a.packets-sent score", None),
-        ] {
-            for metric in metrics.split(' ') {
-                assert_eq!(less_is_better(metric), wanted, "{metric}");
-            }
-        }
-    }
 }

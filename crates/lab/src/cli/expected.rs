@@ -4,23 +4,15 @@ use serde_json::{Value, json};
 
 use super::load::Loaded;
 use super::output;
-use crate::cell::{EngineKind, levels_json, levels_text};
+use crate::cell::{levels_json, levels_text};
 use crate::claim::{Expectation, Fit, expectations};
 use crate::experiment::{Compare, Expect, Tolerance};
 use crate::report::scale::significant;
 use crate::results::Results;
 
-/// Returns the engines of the results, in their order.
-pub(super) fn engines(results: &Results) -> Vec<EngineKind> {
-    let mut engines: Vec<_> = results.cells.iter().map(|cell| cell.physics.engine).collect();
-    engines.sort_unstable();
-    engines.dedup();
-    engines
-}
-
 /// Returns all expected values of an experiment, beside the measurements of each engine.
 pub(super) fn of<'a>(loaded: &'a Loaded, results: &Results) -> Vec<(&'a Expect, Expectation)> {
-    let engines = engines(results);
+    let engines = results.engines();
     let pairs = loaded.experiment.expects.iter().flat_map(|expect| {
         let of_engine = engines.iter().flat_map(move |engine| expectations(expect, results, *engine));
         of_engine.map(move |it| (expect, it))

@@ -10,6 +10,7 @@ use sha2::{Digest as _, Sha256};
 use super::failure::Failure;
 use super::output;
 use super::run::RunArgs;
+use crate::cell::hex;
 use crate::claim::Judgement;
 use crate::experiment::Command;
 
@@ -49,7 +50,7 @@ fn hash_of_files(line: &str) -> String {
     // A device such as /dev/zero may have no end.
     let files = line.split_whitespace().filter(|word| Path::new(word).is_file());
     files.filter_map(|file| fs::read(file).ok()).for_each(|bytes| hash.update(bytes));
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
+    hex(&hash.finalize())
 }
 
 /// Returns the name of the table whose header a line of TOML is: `command` of `[command]  #

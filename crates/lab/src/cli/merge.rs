@@ -11,8 +11,8 @@ use super::failure::Failure;
 use super::load::{Loaded, load, results_in};
 use super::output;
 use super::run::keep_experiment;
-use super::{talk, verdicts};
-use crate::journal::{JOURNAL_FOLDER, Store, copy_series, encode};
+use super::{talk_all, verdicts};
+use crate::journal::{JOURNAL_FOLDER, Store, copy_series, encode, write_whole};
 use crate::record::Record;
 use crate::run::EXPERIMENT_FILE;
 
@@ -73,9 +73,7 @@ fn one(sources: &[PathBuf], target: &Path, args: &MergeArgs) -> Result<(), Failu
     let loaded = same_experiment(sources)?;
     let store = Store::read(sources)?;
     check_seeds(&loaded, sources, &store)?;
-    for remark in store.remarks() {
-        talk(&remark);
-    }
+    talk_all(&store.remarks());
     write(&store, target, args.canonical).map_err(|error| Failure::Write(target.to_owned(), error))?;
     keep_experiment(target, &loaded.experiment)?;
     let cells = loaded.plan.distinct().count();
@@ -156,13 +154,7 @@ fn check_seeds(loaded: &Loaded, sources: &[PathBuf], store: &Store) -> Result<()
 fn write(store: &Store, target: &Path, canonical: bool) -> std::io::Result<()> {
     let folder = target.join(JOURNAL_FOLDER);
     fs::create_dir_all(&folder)?;
-    let unfinished = folder.join(format!("{MERGED}.{}", std::process::id()));
-    let result = write_lines(store, target, &unfinished, canonical)
-        .and_then(|()| fs::rename(&unfinished, folder.join(MERGED)));
-    if result.is_err() {
-        let _ = fs::remove_file(&unfinished);
-    }
-    result
+    write_whole(&folder.join(MERGED), |file| write_lines(store, target, file, canonical))
 }
 
 fn write_lines(store: &Store, target: &Path, file: &Path, canonical: bool) -> std::io::Result<()> {

@@ -137,7 +137,7 @@ fn load_flows(args: &args::LoadArgs) -> Result<u8, Failure> {
         return Ok(0);
     }
     let counts = crate::load::run(file)?;
-    output::text(&format!("{counts}\n"))?;
+    output::print(&counts).map_err(Failure::Output)?;
     std::process::exit(0)
 }
 
@@ -180,6 +180,13 @@ fn dispatch(command: Command) -> Result<u8, Failure> {
         Command::Schema => output::text(SCHEMA).map(|()| 0),
         Command::Trace(args) => trace::trace(&args),
         Command::Merge(args) => merge::merge(&args),
+    }
+}
+
+/// Prints remarks, each on a line of the standard error.
+fn talk_all(remarks: &[String]) {
+    for remark in remarks {
+        talk(remark);
     }
 }
 

@@ -10,7 +10,7 @@ use crate::report::scale::Unit;
 
 /// Prints a text. A closed pipe is no error, so that `rdt-lab list | head` succeeds.
 pub(super) fn text(text: &str) -> Result<(), Failure> {
-    match print(text) {
+    match print(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::Output(error)),
         _ => Ok(()),
     }
@@ -19,12 +19,12 @@ pub(super) fn text(text: &str) -> Result<(), Failure> {
 /// Prints an object as one line of JSON, with the version of its schema. Its reader needs it whole,
 /// so a closed pipe is an error.
 pub(super) fn json(object: &Value) -> Result<(), Failure> {
-    print(&format!("{}\n", versioned(object.clone()))).map_err(Failure::Output)
+    print(format!("{}\n", versioned(object.clone())).as_bytes()).map_err(Failure::Output)
 }
 
-fn print(text: &str) -> io::Result<()> {
+pub(super) fn print(bytes: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush())
+    out.write_all(bytes).and_then(|()| out.flush())
 }
 
 /// Returns a table with aligned columns. The first row is the heading.

@@ -12,6 +12,7 @@ use super::output;
 use super::rows::Form;
 use super::verdicts::{judged, of_folder};
 use crate::experiment::builtin;
+use crate::journal::write_whole;
 use crate::report::export::{csv, gnuplot, xplot};
 use crate::report::{self, Bound, LIMITS, Place, Report, Scene, Section, Subject, html, section, svg, text};
 use crate::run::EXPERIMENT_FILE;
@@ -157,13 +158,8 @@ fn whole(given: &[PathBuf]) -> Result<Report, Failure> {
 
 /// Writes a file that appears whole or not at all.
 pub(super) fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Failure> {
-    let mut unfinished = path.as_os_str().to_owned();
-    unfinished.push(format!(".{}", std::process::id()));
-    let written = fs::write(&unfinished, content).and_then(|()| fs::rename(&unfinished, path));
-    written.map_err(|error| {
-        let _ = fs::remove_file(&unfinished);
-        Failure::Create(path.to_owned(), error)
-    })
+    let written = write_whole(path, |file| fs::write(file, content));
+    written.map_err(|error| Failure::Create(path.to_owned(), error))
 }
 
 /// Writes the page for folders of results, and returns the report.

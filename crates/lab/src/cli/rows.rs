@@ -96,30 +96,31 @@ impl fmt::Display for Value<'_> {
     }
 }
 
+/// Value of a field of a record.
+type Field = fn(&Record) -> Option<Value<'_>>;
+
 /// Source of a column's values.
 #[derive(Debug, Clone, Copy)]
 enum Of<'a> {
-    Experiment,
-    Engine,
-    Cell,
-    Rep,
-    Seed,
-    Block,
-    Status,
+    Field(Field),
     Factor(&'a str),
     Metric(&'a str),
 }
 
 /// Columns that every table has, and their order.
-const FIXED: [(&str, Of<'static>, Kind); 7] = [
-    ("experiment", Of::Experiment, Kind::Text),
-    ("engine", Of::Engine, Kind::Text),
-    ("cell", Of::Cell, Kind::Text),
-    ("rep", Of::Rep, Kind::Count),
-    ("seed", Of::Seed, Kind::Count),
-    ("block", Of::Block, Kind::Count),
-    ("status", Of::Status, Kind::Text),
+const FIXED: [(&str, Kind, Field); 7] = [
+    ("experiment", Kind::Text, |it| Some(text(&it.experiment))),
+    ("engine", Kind::Text, |it| Some(text(it.engine.word()))),
+    ("cell", Kind::Text, |it| Some(Value::Text(it.cell.to_string().into()))),
+    ("rep", Kind::Count, |it| Some(Value::Count(it.rep.into()))),
+    ("seed", Kind::Count, |it| Some(Value::Count(it.seed))),
+    ("block", Kind::Count, |it| Some(Value::Count(it.block?.into()))),
+    ("status", Kind::Text, |it| Some(text(it.status.words().0))),
 ];
+
+fn text(text: &str) -> Value<'_> {
+    Value::Text(Cow::Borrowed(text))
+}
 
 /// Column of the table of repetitions.
 #[derive(Debug)]
@@ -134,16 +135,9 @@ pub(super) struct Column<'a> {
 impl Column<'_> {
     /// Returns the value of a repetition, or `None` if it has no such factor or metric.
     pub(super) fn value<'r>(&self, record: &'r Record) -> Option<Value<'r>> {
-        let text = |text: &'r str| Value::Text(Cow::Borrowed(text));
-        Some(match self.of {
-            Of::Experiment => text(&record.experiment),
-            Of::Engine => text(record.engine.word()),
-            Of::Cell => Value::Text(record.cell.to_string().into()),
-            Of::Rep => Value::Count(record.rep.into()),
-            Of::Seed => Value::Count(record.seed),
-            Of::Block => Value::Count(record.block?.into()),
-            Of::Status => text(record.status.words().0),
-            Of::Metric(name) => Value::Number(*record.metrics.get(name)?),
+        match self.of {
+            Of::Field(value) => value(record),
+            Of::Metric(name) => record.metrics.get(name).copied().map(Value::Number),
             Of::Factor(name) => {
                 let (_, level) = record.factors.iter().find(|(factor, _)| factor == name)?;
                 let parsed = match self.kind {
@@ -151,9 +145,9 @@ impl Column<'_> {
                     Kind::Count => level.parse().ok().map(Value::Count),
                     Kind::Number => level.parse().ok().map(Value::Number),
                 };
-                parsed.unwrap_or(text(level))
+                Some(parsed.unwrap_or_else(|| text(level)))
             }
-        })
+        }
     }
 }
 
@@ -194,7 +188,7 @@ pub(super) fn columns(records: &[Record]) -> Vec<Column<'_>> {
         })
         .collect();
     let mut columns: Vec<Column<'_>> =
-        FIXED.map(|(name, of, kind)| Column { name: name.to_owned(), kind, of }).into();
+        FIXED.map(|(name, kind, of)| Column { name: name.to_owned(), kind, of: Of::Field(of) }).into();
     for factor in factors {
         let taken = columns.iter().chain(&metrics).any(|column| column.name == factor);
         let name = if taken { format!("factor.{factor}") } else { factor.to_owned() };

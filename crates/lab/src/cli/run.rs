@@ -15,7 +15,7 @@ use serde_json::json;
 use super::failure::{Failure, INCOMPLETE, gravest};
 use super::load::{Loaded, parse, text};
 use super::verdicts::{Detail, code_of_repetitions};
-use super::{homework, output, report, scale, talk, verdicts};
+use super::{homework, output, report, scale, talk, talk_all, verdicts};
 use crate::cell::EngineKind;
 use crate::experiment::{Experiment, Until, builtin};
 use crate::plan::Plan;
@@ -47,7 +47,7 @@ Examples:
   rdt-lab run grid.toml --shard 3/16 -o /shared  the fourth of 16 shards
   rdt-lab run homework.toml --client 'python3 client.py' --seed-file ~/secret";
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 #[command(after_help = HELP)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(super) struct RunArgs {
@@ -202,9 +202,7 @@ fn one(loaded: &Loaded, args: &RunArgs, detail: Detail, stop: &Stop) -> Result<u
     let mut progress = Display::new(&loaded.experiment.name, args, started);
     let finished = campaign.run(stop, |now| progress.show(now))?;
     progress.finish(&finished, stop)?;
-    for remark in &finished.remarks {
-        talk(remark);
-    }
+    talk_all(&finished.remarks);
     if stop.is_set() {
         return Ok(INTERRUPTED);
     }

@@ -11,7 +11,7 @@ use super::failure::Failure;
 use super::output;
 use super::run::{RunArgs, keep_experiment, run};
 use super::verdicts::of_folder;
-use crate::cell::{EngineKind, levels_json};
+use crate::cell::{EngineKind, hex, levels_json};
 use crate::experiment::Experiment;
 use crate::report::scale::Unit;
 use crate::results::Results;
@@ -99,21 +99,13 @@ pub(super) fn sweep(args: &SweepArgs) -> Result<u8, Failure> {
     let folder = args.output.join(&experiment.name);
     keep_experiment(&folder, &experiment)?;
     let code = run(&RunArgs {
-        client: None,
-        seed_file: None,
         experiments: vec![folder.join(EXPERIMENT_FILE).display().to_string()],
-        all: false,
         engine: vec![args.engine],
-        repeats: None,
-        quick: false,
         jobs: args.jobs,
-        shard: None,
         output: args.output.clone(),
         only_run: true,
-        strict: false,
-        json: false,
         quiet: args.quiet,
-        verbose: false,
+        ..RunArgs::default()
     })?;
     let (_, results) = of_folder(&folder)?;
     if code == 0 && results.cells.iter().all(|cell| results.values(cell, &args.by).is_empty()) {
@@ -171,11 +163,8 @@ fn file(args: &SweepArgs) -> String {
     let digest = Sha256::digest(body.as_bytes());
     let words: Vec<&str> = args.factors.iter().map(|(word, _)| word.as_str()).collect();
     format!(
-        "schema = 1\nname = \"sweep-{:02x}{:02x}{:02x}{:02x}\"\ntitle = {}\n{body}",
-        digest[0],
-        digest[1],
-        digest[2],
-        digest[3],
+        "schema = 1\nname = \"sweep-{}\"\ntitle = {}\n{body}",
+        hex(&digest[..4]),
         quoted(&format!("Sweep over {}", words.join(", ")))
     )
 }

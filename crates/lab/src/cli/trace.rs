@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::failure::Failure;
 use super::scale::shell_word;
-use super::{output, report, talk};
+use super::{output, report, talk_all};
 use crate::report::html;
 use crate::trace::{Choice, Trace, analyse, connection, limits, list, remarks, report as page, table};
 
@@ -77,9 +77,7 @@ pub(super) fn trace(args: &TraceArgs) -> Result<u8, Failure> {
         }
     };
     let remarks = remarks(&trace, &name(&args.file));
-    for remark in &remarks {
-        talk(remark);
-    }
+    talk_all(&remarks);
     let choice = Choice {
         file: name(&args.file),
         connections: chosen.clone().collect(),

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::failure::{CLAIM_FAILS, Failure, INCOMPLETE, REPETITIONS_FAILED, UNDECIDED, gravest};
 use super::load::{Loaded, all_results, load, results_in};
-use super::{expected, homework, output, talk};
+use super::{expected, homework, output, talk, talk_all};
 use crate::agreement::{self, Agreement, agreements};
 use crate::cell::levels_json;
 use crate::claim::{Expectation, Judgement, Verdict, judge};
@@ -161,7 +161,7 @@ fn print_json(
 pub(super) fn judged(loaded: &Loaded, results: &Results) -> Vec<Judgement> {
     let claims = &loaded.experiment.claims;
     let judge_one = |engine| judge(claims, results, engine, &|reps| loaded.plan.level(engine, reps));
-    expected::engines(results).into_iter().flat_map(judge_one).collect()
+    results.engines().into_iter().flat_map(judge_one).collect()
 }
 
 fn sentence(it: &Judgement) -> String {
@@ -239,9 +239,7 @@ pub(super) fn read_folder(folder: &Path) -> Result<(Loaded, Results, Vec<String>
 /// Returns the experiment and the results of a folder, and prints remarks about torn lines.
 pub(super) fn of_folder(folder: &Path) -> Result<(Loaded, Results), Failure> {
     let (loaded, results, remarks) = read_folder(folder)?;
-    for remark in &remarks {
-        talk(remark);
-    }
+    talk_all(&remarks);
     Ok((loaded, results))
 }
 

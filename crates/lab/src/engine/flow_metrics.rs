@@ -6,13 +6,11 @@ use std::time::Duration;
 use super::Run;
 use crate::experiment::{KeepSeries, Measure, WarmUp};
 use crate::flow::{Flow, FlowKind};
-use crate::record::Series;
+use crate::record::{NOT_STATIONARY, Series};
 use crate::statistics::{Cut, convergence_time, jain, mser5};
 
 /// Smallest number of bins for which the rule MSER-5 cuts off a warm-up.
 const MIN_BINS_FOR_MSER: usize = 40;
-/// Metric of a flow whose throughput is not stationary by the rule MSER-5. Other flows lack it.
-pub(crate) const NOT_STATIONARY: &str = "not-stationary";
 
 /// Metrics and series of one flow, whose names begin with that of the flow.
 pub(super) struct FlowMetrics<'a> {
@@ -38,6 +36,15 @@ impl FlowMetrics<'_> {
     /// Adds a time in seconds.
     pub(super) fn time(&mut self, name: &str, time: Option<Duration>) {
         self.add(name, time.map(|time| time.as_secs_f64()));
+    }
+
+    /// Adds the shares of the flow's life in which each limit bound, from the times of start,
+    /// application, recovery, window, link, congestion window and host.
+    pub(super) fn limits(&mut self, times: [f64; 7], life: f64) {
+        let parts = ["start", "application", "recovery", "window", "link", "cwnd", "host"];
+        for (part, time) in parts.into_iter().zip(times) {
+            self.add(&format!("limit.{part}"), Some(time / life));
+        }
     }
 
     pub(super) fn column(&mut self, name: &str, values: Vec<Option<f64>>) {
@@ -131,6 +138,33 @@ impl Datagrams {
     }
 }
 
+/// Adds the metrics of each flow by `each`, their goodputs over time, and the metrics of all
+/// together. Returns what arrived of each.
+pub(super) fn of_flows<'a, T>(
+    flows: impl Iterator<Item = (&'a Flow, T)>,
+    measure: &Measure,
+    run: &mut Run,
+    mut each: impl FnMut(T, &mut FlowMetrics<'_>) -> Delivered,
+) -> Vec<(&'a Flow, Delivered)> {
+    let mut delivered = Vec::new();
+    for (flow, counts) in flows {
+        let mut metrics = FlowMetrics { flow, run };
+        let it = each(counts, &mut metrics);
+        if keeps_series(measure) {
+            let bps = it.bins.iter().map(|bytes| Some(rate(*bytes, measure.series)));
+            metrics.column("goodput", bps.collect());
+        }
+        delivered.push((flow, it));
+    }
+    together(&delivered, measure.series, &mut run.metrics);
+    delivered
+}
+
+/// Returns the name of a link in metrics, by its index among `count` links.
+pub(super) fn link_name(index: usize, count: usize) -> String {
+    if count == 1 { "link".to_owned() } else { format!("link{}", index + 1) }
+}
+
 /// Returns the longest time between two bins with bytes, to the width of a bin.
 fn longest_pause(bins: &[u64], width: Duration) -> Option<Duration> {
     let filled: Vec<usize> = bins.iter().enumerate().filter(|(_, it)| **it > 0).map(|(i, _)| i).collect();
@@ -184,7 +218,7 @@ pub(super) fn keeps_series(measure: &Measure) -> bool {
 
 /// Adds the metrics of all flows together, over the span in which all of them were active, and how
 /// flows with feedback share a direction.
-pub(super) fn together(flows: &[(&Flow, Delivered)], width: Duration, metrics: &mut BTreeMap<String, f64>) {
+fn together(flows: &[(&Flow, Delivered)], width: Duration, metrics: &mut BTreeMap<String, f64>) {
     for reverse in [false, true] {
         let shares =
             |flow: &Flow| flow.reverse == reverse && flow.kind != FlowKind::Udp && flow.rate.is_none();

@@ -5,14 +5,12 @@ use std::time::Duration;
 
 use rdt_emulator::spec::PathSpec;
 use rdt_emulator::{Bitrate, Direction, DropCause, Link, LinkConfig, VaryingRate};
-use rdt_sim::{
-    Arrived, Bins, Limits, Mark, Outcome, SenderNode, Simulation, Transfer, WindowHistory, WireId,
-};
+use rdt_sim::{Arrived, Bins, Mark, Outcome, SenderNode, Simulation, Transfer, WindowHistory, WireId};
 
 use super::Run;
 use super::flow_metrics::{
-    Datagrams, Delivered, FlowMetrics, Received, bin_start, equal_lengths, keeps_series, number, padded,
-    rate, together,
+    Datagrams, Delivered, FlowMetrics, Received, bin_start, equal_lengths, keeps_series, link_name, number,
+    of_flows, padded,
 };
 use super::virtual_time::{Observers, Placed};
 use super::words::sender;
@@ -36,21 +34,11 @@ pub(super) fn of(
     let ended = physics.duration.unwrap_or_else(|| simulation.elapsed());
     let mut run = Run { hash: Some(simulation.hash()), ..Run::default() };
     run.series.bin_s = measure.series.as_secs_f64();
-    let mut delivered = Vec::new();
-    for placed in flows {
-        let mut metrics = FlowMetrics { flow: placed.flow, run: &mut run };
-        let it = if placed.flow.kind == FlowKind::Udp {
-            datagrams(simulation, placed, ended, measure, &mut metrics)
-        } else {
-            transfer(simulation, placed, ended, measure, &mut metrics)
-        };
-        if keeps_series(measure) {
-            let bps = it.bins.iter().map(|bytes| Some(rate(*bytes, measure.series)));
-            metrics.column("goodput", bps.collect());
-        }
-        delivered.push((placed.flow, it));
-    }
-    together(&delivered, measure.series, &mut run.metrics);
+    let each = |placed: &Placed<'_>, metrics: &mut FlowMetrics<'_>| match placed.flow.kind {
+        FlowKind::Udp => datagrams(simulation, placed, ended, measure, metrics),
+        _ => transfer(simulation, placed, ended, measure, metrics),
+    };
+    let delivered = of_flows(flows.iter().map(|it| (it.flow, it)), measure, &mut run, each);
     if let ([placed], [(_, it)]) = (flows, &delivered[..]) {
         let mut metrics = FlowMetrics { flow: placed.flow, run: &mut run };
         for (name, time) in after_changes(physics, placed.flow, &it.bins, measure.series) {
@@ -58,7 +46,7 @@ pub(super) fn of(
         }
     }
     for (index, wire) in wires.iter().enumerate() {
-        let name = if wires.len() == 1 { "link".to_owned() } else { format!("link{}", index + 1) };
+        let name = link_name(index, wires.len());
         links(simulation, (&name, *wire, headers(&physics.links[index])), ended, measure, &mut run);
     }
     equal_lengths(&mut run.series);
@@ -121,7 +109,9 @@ fn transfer(
     metrics.count("failed", has_failed.into());
     counters(node, metrics);
     if let Some(observers) = &placed.observers {
-        limits(&simulation.limits(placed.from, &observers.limits), metrics);
+        let it = simulation.limits(placed.from, &observers.limits);
+        let times = [it.start, it.application, it.recovery, it.peer_window, it.link, it.cwnd, it.host];
+        metrics.limits(times.map(|time| time.as_secs_f64()), it.life().as_secs_f64());
         observed(observers, placed.start, cut, metrics);
         if keeps_series(measure) {
             columns(&observers.samples.series(), metrics);
@@ -159,22 +149,6 @@ fn counters(node: &SenderNode, metrics: &mut FlowMetrics<'_>) {
         ("waited-application", Some(stats.waited.application)),
     ] {
         metrics.time(name, time);
-    }
-}
-
-/// Adds the times for which each limit bound, as shares of the flow's life.
-fn limits(limits: &Limits, metrics: &mut FlowMetrics<'_>) {
-    let whole = limits.life().as_secs_f64();
-    for (part, time) in [
-        ("start", limits.start),
-        ("application", limits.application),
-        ("recovery", limits.recovery),
-        ("window", limits.peer_window),
-        ("link", limits.link),
-        ("cwnd", limits.cwnd),
-        ("host", limits.host),
-    ] {
-        metrics.add(&format!("limit.{part}"), Some(time.as_secs_f64() / whole));
     }
 }
 

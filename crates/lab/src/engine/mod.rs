@@ -31,10 +31,8 @@ use crate::cell::{Cell, EngineKind};
 use crate::experiment::Measure;
 use crate::record::Series;
 
-pub(crate) use flow_metrics::NOT_STATIONARY;
 #[cfg(target_os = "linux")]
 pub use programs::use_program;
-pub(crate) use words::IPV6;
 pub use words::is_random;
 #[cfg(target_os = "linux")]
 pub(crate) use words::{Initiating, Responding};

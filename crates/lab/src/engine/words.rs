@@ -21,8 +21,6 @@ use crate::flow::{DEFAULT_PACKET, Flow, FlowKind, Reads, Spacing, UDP_HEADERS};
 
 /// Payload of a datagram of a flow that sets neither `size` nor `packet`, bytes.
 const DEFAULT_SIZE: u32 = DEFAULT_PACKET - UDP_HEADERS;
-/// Word of the engine `kernel` by which flows use IPv6.
-pub(crate) const IPV6: &str = "ipv6";
 /// Lower limit of the retransmission timeout of TCP, as in Linux.
 const TCP_MIN_RTO: Duration = Duration::from_millis(200);
 /// Its upper limit (RFC 6298, section 2.5).

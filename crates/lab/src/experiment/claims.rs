@@ -5,7 +5,7 @@ use super::document::{Item, Section};
 use super::error::{ExperimentError, Place};
 use super::factor::{Factor, read_levels};
 use crate::cell::EngineKind;
-use crate::claim::{Expression, Predicate, constant, parse, parse_expression};
+use crate::claim::{ClaimError, Expression, Predicate, constant, parse, parse_expression};
 use crate::results::Selection;
 
 /// A sentence with a predicate about results.
@@ -224,25 +224,22 @@ fn effects_of<'a>(predicate: &'a Predicate, found: &mut Vec<&'a [String]>) {
 
 /// Parses a predicate, and checks that its factors and levels exist.
 fn read_predicate(item: &Item<'_, '_>, factors: &[Factor]) -> Result<Predicate, ExperimentError> {
-    let predicate = parse(&item.text()?).map_err(|error| {
-        let place = item.place();
-        // The text begins after its quote.
-        let place = Place { column: place.column + error.column, ..place };
-        place.error(&item.path, error.message)
-    })?;
+    let predicate = parse(&item.text()?).map_err(|error| inside(item, &error))?;
     check_predicate(&predicate, factors).map_err(|message| item.error(message))?;
     Ok(predicate)
 }
 
 /// Parses an expression, and checks that its factors and levels exist.
 fn read_expression(item: &Item<'_, '_>, factors: &[Factor]) -> Result<Expression, ExperimentError> {
-    let expression = parse_expression(&item.text()?).map_err(|error| {
-        let place = item.place();
-        let place = Place { column: place.column + error.column, ..place };
-        place.error(&item.path, error.message)
-    })?;
+    let expression = parse_expression(&item.text()?).map_err(|error| inside(item, &error))?;
     check_expression(&expression, factors).map_err(|message| item.error(message))?;
     Ok(expression)
+}
+
+/// Returns an error at its place inside of a text, which begins after its quote.
+fn inside(item: &Item<'_, '_>, error: &ClaimError) -> ExperimentError {
+    let place = item.place();
+    Place { column: place.column + error.column, ..place }.error(&item.path, &error.message)
 }
 
 fn check_predicate(predicate: &Predicate, factors: &[Factor]) -> Result<(), String> {

@@ -95,6 +95,14 @@ impl<'t, 'i> Item<'t, 'i> {
         self.value.get_ref().is_array()
     }
 
+    /// Returns the elements of a list of tables, which `word` names: `[[claim]]`.
+    pub(super) fn tables(&self, word: &str) -> Result<Vec<Self>, ExperimentError> {
+        if self.is_list() {
+            return Ok(self.list());
+        }
+        Err(self.word_place.error(word, format!("it is a list of tables: write [[{word}]]")))
+    }
+
     pub(super) fn is_table(&self) -> bool {
         self.value.get_ref().is_table()
     }

@@ -119,6 +119,11 @@ pub struct Figure {
 }
 
 impl Figure {
+    /// True if the figure shows one level of a factor only.
+    pub(crate) fn fixes(&self, factor: &str) -> bool {
+        self.only.0.iter().any(|(name, _)| name == factor)
+    }
+
     pub(super) fn read(section: &Section<'_, '_>, factors: &[Factor]) -> Result<Self, ExperimentError> {
         section.check(&["kind", "of", "x", "by", "panel", "only", "theory", "log", "title"])?;
         let factor = |word: &str| {

@@ -8,59 +8,50 @@ use rdt_emulator::{parse_bitrate, parse_bytes, parse_duration};
 use super::error::suggest;
 use crate::flow::{Flow, FlowKind, Reads, Spacing};
 
-/// Words of a flow that a factor may vary, each with its values as the end of a sentence.
-const WORDS: [(&str, &str); 27] = [
-    ("kind", "rdt, classic, tcp or udp"),
-    ("count", "a number of equal flows, which are named NAME1, NAME2 and so on"),
-    ("start", "a time such as 10s, or two such as 0s..100ms between which each repetition draws"),
-    ("stop", "a time such as 60s"),
-    ("bytes", "a size such as 1mb, or unbounded"),
-    ("rate", "a rate of payload such as 10mbit"),
-    ("on-off", "the times to write and to pause, such as 1s/2s"),
-    ("size", "the payload of a datagram in bytes, such as 1470"),
-    ("spacing", "constant or poisson"),
-    ("device-mtu", "the MTU of the sender's device in bytes, such as 1500"),
-    ("reverse", "true or false"),
-    ("cc", "reno, cubic, bbr, fixed:N with N packets, or a name that the kernel knows"),
-    ("recovery", "rack, sack, newreno, reno, tahoe or base-only"),
-    ("sack", "on or off"),
-    ("initial-window", "a number of packets such as 4"),
-    ("loss-window", "1 or initial"),
-    ("min-rto", "a time such as 200ms"),
-    ("max-rto", "a time such as 60s"),
-    ("pacing", "on or off"),
-    ("ecn", "on or off"),
-    ("cipher", "none, aes-128-gcm, aes-256-gcm or chacha20-poly1305"),
-    ("packet", "the largest IP packet in bytes, such as 1500"),
-    ("send-buffer", "a size such as 64kib"),
-    ("receiver.window", "a size such as 16kib"),
-    ("receiver.reads", "a rate such as 1mbit"),
-    ("receiver.ack", "1, or packets and longest delay such as 2/25ms"),
-    ("receiver.stall", "a span in which nothing is read, such as 10s..11.2s"),
+/// Kinds of flows that have a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kinds {
+    All,
+    /// Flows of datagrams.
+    Udp,
+    /// Flows with feedback.
+    Transport,
+    /// Flows with feedback, but for those of the classic format, which decides it.
+    NotClassic,
+}
+
+/// Words of a flow that a factor may vary, each with the kinds of flows that have it, and its
+/// values as the end of a sentence.
+const WORDS: [(&str, Kinds, &str); 27] = [
+    ("kind", Kinds::All, "rdt, classic, tcp or udp"),
+    ("count", Kinds::All, "a number of equal flows, which are named NAME1, NAME2 and so on"),
+    ("start", Kinds::All, "a time such as 10s, or two such as 0s..100ms between which each repetition draws"),
+    ("stop", Kinds::All, "a time such as 60s"),
+    ("bytes", Kinds::All, "a size such as 1mb, or unbounded"),
+    ("rate", Kinds::All, "a rate of payload such as 10mbit"),
+    ("on-off", Kinds::All, "the times to write and to pause, such as 1s/2s"),
+    ("size", Kinds::Udp, "the payload of a datagram in bytes, such as 1470"),
+    ("spacing", Kinds::Udp, "constant or poisson"),
+    ("device-mtu", Kinds::Udp, "the MTU of the sender's device in bytes, such as 1500"),
+    ("reverse", Kinds::All, "true or false"),
+    ("cc", Kinds::Transport, "reno, cubic, bbr, fixed:N with N packets, or a name that the kernel knows"),
+    ("recovery", Kinds::NotClassic, "rack, sack, newreno, reno, tahoe or base-only"),
+    ("sack", Kinds::NotClassic, "on or off"),
+    ("initial-window", Kinds::NotClassic, "a number of packets such as 4"),
+    ("loss-window", Kinds::NotClassic, "1 or initial"),
+    ("min-rto", Kinds::NotClassic, "a time such as 200ms"),
+    ("max-rto", Kinds::NotClassic, "a time such as 60s"),
+    ("pacing", Kinds::NotClassic, "on or off"),
+    ("ecn", Kinds::NotClassic, "on or off"),
+    ("cipher", Kinds::NotClassic, "none, aes-128-gcm, aes-256-gcm or chacha20-poly1305"),
+    ("packet", Kinds::Transport, "the largest IP packet in bytes, such as 1500"),
+    ("send-buffer", Kinds::All, "a size such as 64kib"),
+    ("receiver.window", Kinds::NotClassic, "a size such as 16kib"),
+    ("receiver.reads", Kinds::NotClassic, "a rate such as 1mbit"),
+    ("receiver.ack", Kinds::NotClassic, "1, or packets and longest delay such as 2/25ms"),
+    ("receiver.stall", Kinds::NotClassic, "a span in which nothing is read, such as 10s..11.2s"),
 ];
 
-/// Words that only flows of datagrams have.
-const UDP_WORDS: [&str; 3] = ["size", "spacing", "device-mtu"];
-/// Words that only flows with feedback have.
-const TRANSPORT_WORDS: [&str; 15] = [
-    "cc",
-    "recovery",
-    "sack",
-    "initial-window",
-    "loss-window",
-    "min-rto",
-    "max-rto",
-    "pacing",
-    "ecn",
-    "cipher",
-    "packet",
-    "receiver.window",
-    "receiver.reads",
-    "receiver.ack",
-    "receiver.stall",
-];
-/// Words of the sender that the classic format leaves open.
-const CLASSIC_WORDS: [&str; 2] = ["cc", "packet"];
 /// Rules of loss recovery that read selective ACKs, and those that do not.
 const SACK_RECOVERIES: [&str; 2] = ["rack", "sack"];
 const PLAIN_RECOVERIES: [&str; 4] = ["newreno", "reno", "tahoe", "base-only"];
@@ -77,7 +68,7 @@ pub(super) struct FlowDraft {
 
 /// Returns an error if there is no such word.
 pub(super) fn check_word(word: &str) -> Result<(), String> {
-    if WORDS.iter().any(|(known, _)| *known == word) {
+    if WORDS.iter().any(|(known, ..)| *known == word) {
         return Ok(());
     }
     let synonym = match word {
@@ -92,34 +83,33 @@ pub(super) fn check_word(word: &str) -> Result<(), String> {
     };
     let hint = match synonym {
         Some(known) => format!("did you mean '{known}'?"),
-        None => suggest(word, WORDS.iter().map(|(known, _)| *known)),
+        None => suggest(word, WORDS.iter().map(|(known, ..)| *known)),
     };
     Err(format!("there is no word '{word}' of flows; {hint}"))
 }
 
 /// Returns an error if flows of this kind do not use the word.
 pub(super) fn check_kind(word: &str, kind: FlowKind) -> Result<(), String> {
-    if kind == FlowKind::Udp && TRANSPORT_WORDS.contains(&word) {
-        return Err(format!("a udp flow has no {word}: it sends datagrams without feedback"));
+    let kinds = WORDS.iter().find(|(known, ..)| *known == word).map_or(Kinds::All, |(_, kinds, _)| *kinds);
+    match (kinds, kind) {
+        (Kinds::Transport | Kinds::NotClassic, FlowKind::Udp) => {
+            Err(format!("a udp flow has no {word}: it sends datagrams without feedback"))
+        }
+        (Kinds::NotClassic, FlowKind::Classic) => {
+            Err(format!("a classic flow has no {word}: its format decides that"))
+        }
+        (Kinds::Udp, FlowKind::Rdt | FlowKind::Classic | FlowKind::Tcp) => {
+            Err(format!("only udp flows have {word}; this flow is {}", kind.word()))
+        }
+        _ => Ok(()),
     }
-    if kind == FlowKind::Classic && TRANSPORT_WORDS.contains(&word) && !CLASSIC_WORDS.contains(&word) {
-        return Err(format!("a classic flow has no {word}: its format decides that"));
-    }
-    if kind != FlowKind::Udp && UDP_WORDS.contains(&word) {
-        return Err(format!("only udp flows have {word}; this flow is {}", kind.word()));
-    }
-    Ok(())
 }
 
 /// Parses the value of the word `kind`.
 pub(super) fn parse_kind(value: &str) -> Result<FlowKind, String> {
-    match value {
-        "rdt" => Ok(FlowKind::Rdt),
-        "classic" => Ok(FlowKind::Classic),
-        "tcp" => Ok(FlowKind::Tcp),
-        "udp" => Ok(FlowKind::Udp),
-        _ => Err(format!("'{value}' is not rdt, classic, tcp or udp")),
-    }
+    let kinds = [FlowKind::Rdt, FlowKind::Classic, FlowKind::Tcp, FlowKind::Udp];
+    let found = kinds.into_iter().find(|kind| kind.word() == value);
+    found.ok_or_else(|| format!("'{value}' is not rdt, classic, tcp or udp"))
 }
 
 impl FlowDraft {
@@ -130,7 +120,8 @@ impl FlowDraft {
     /// Sets a word, which must exist. The error is a sentence about `value`.
     pub(super) fn set(&mut self, word: &str, value: &str) -> Result<(), String> {
         self.assign(word, value.trim()).map_err(|error| {
-            let allowed = WORDS.iter().find(|(known, _)| *known == word).map_or("", |(_, allowed)| *allowed);
+            let allowed =
+                WORDS.iter().find(|(known, ..)| *known == word).map_or("", |(.., allowed)| *allowed);
             format!("{error} (it is {allowed})")
         })
     }
@@ -281,12 +272,8 @@ fn span_or_time(text: &str) -> Result<(Duration, Duration), String> {
     if to < from { Err(format!("'{text}' ends before it begins")) } else { Ok((from, to)) }
 }
 
-fn pair(text: &str, separator: char) -> Result<(Duration, Duration), String> {
-    pair_with(text, &separator.to_string())
-}
-
 fn on_off(text: &str) -> Result<(Duration, Duration), String> {
-    let (on, off) = pair(text, '/')?;
+    let (on, off) = pair_with(text, "/")?;
     if on.is_zero() {
         Err(format!("'{text}' never writes: the first time is above 0"))
     } else {

@@ -107,10 +107,7 @@ fn tables<T>(
     read: impl Fn(&Section<'_, '_>) -> Result<T, ExperimentError>,
 ) -> Result<Vec<T>, ExperimentError> {
     let Some(item) = file.get(word) else { return Ok(Vec::new()) };
-    if !item.is_list() {
-        return Err(item.word_place.error(word, format!("it is a list of tables: write [[{word}]]")));
-    }
-    item.list().iter().map(|item| read(&item.section()?)).collect()
+    item.tables(word)?.iter().map(|item| read(&item.section()?)).collect()
 }
 
 fn check_number(file: &Section<'_, '_>, word: &str) -> Result<(), ExperimentError> {
@@ -155,12 +152,9 @@ fn read_links(file: &Section<'_, '_>, names: &mut Names) -> Result<Vec<Vec<Setti
                 .because("[path] and [[link]] exclude each other: [path] is one link"));
         }
         (Some(path), None) => vec![path.clone()],
-        (None, Some(links)) if !links.is_list() => {
-            return Err(links.word_place.error("link", "it is a list of tables: write [[link]]"));
-        }
         (None, Some(links)) => {
             names.numbered_links = true;
-            links.list()
+            links.tables("link")?
         }
         (None, None) => Vec::new(),
     };
@@ -190,11 +184,8 @@ fn read_words(
 
 fn read_flows(file: &Section<'_, '_>, names: &mut Names) -> Result<Vec<FlowTable>, ExperimentError> {
     let Some(item) = file.get("flow") else { return Ok(Vec::new()) };
-    if !item.is_list() {
-        return Err(item.word_place.error("flow", "it is a list of tables: write [[flow]]"));
-    }
     let mut flows: Vec<FlowTable> = Vec::new();
-    for item in item.list() {
+    for item in item.tables("flow")? {
         let section = item.section()?;
         let name_item = section.require("name")?;
         let name = checked_name(name_item)?;

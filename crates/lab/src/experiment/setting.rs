@@ -5,8 +5,7 @@ use rdt_emulator::spec::{PathSpec, Scope};
 use super::document::Item;
 use super::error::{ExperimentError, Place, suggest};
 use super::flow_words::{self, FlowDraft};
-use crate::cell::EngineKind;
-use crate::engine::IPV6;
+use crate::cell::{EngineKind, IPV6};
 
 /// Link, flow, engine or run that a setting is for.
 #[derive(Debug, Clone, PartialEq)]

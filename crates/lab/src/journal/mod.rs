@@ -32,6 +32,18 @@ pub const SERIES_FOLDER: &str = "series";
 /// Interval between synchronisations with [`Durability::Batched`].
 const SYNC_INTERVAL: Duration = Duration::from_millis(200);
 
+/// Writes a file that appears whole or not at all.
+pub(crate) fn write_whole(path: &Path, write: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
+    let mut unfinished = path.as_os_str().to_owned();
+    unfinished.push(format!(".{}", std::process::id()));
+    let unfinished = Path::new(&unfinished);
+    let result = write(unfinished).and_then(|()| fs::rename(unfinished, path));
+    if result.is_err() {
+        let _ = fs::remove_file(unfinished);
+    }
+    result
+}
+
 /// Times at which lines are synchronised with the disk (`fdatasync`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {

@@ -2,34 +2,27 @@
 //! each further line a column of values or the times of one kind of event.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use miniz_oxide::deflate::core::CompressorOxide;
-use miniz_oxide::deflate::stream::deflate;
-use miniz_oxide::inflate::stream::{InflateState, inflate};
-use miniz_oxide::{DataFormat, MZError, MZFlush, MZStatus};
+use flate2::Compression;
+use flate2::bufread::GzDecoder;
+use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
-use super::SERIES_FOLDER;
+use super::{SERIES_FOLDER, write_whole};
 use crate::cell::CellId;
 use crate::record::Series;
 
 /// Level of compression: above it, files shrink by few percent and take several times as long.
-const DEFLATE_LEVEL: u8 = 6;
+const DEFLATE_LEVEL: u32 = 6;
 /// Longest line that is read, bytes: a column of an hour in bins of 1 ms has some 40 MB.
-const MAX_LINE_BYTES: usize = 1 << 30;
-/// Bytes that are compressed or inflated in one step.
-const STEP_BYTES: usize = 64 << 10;
+const MAX_LINE_BYTES: u64 = 1 << 30;
 /// Parts of lines around the name of a column or event.
 const COLUMN: &str = "{\"column\":";
 const VALUES: &str = ",\"values\":";
 const EVENT: &str = "{\"event\":";
 const TIMES: &str = ",\"times_s\":";
-/// Header of a gzip file without name and time (RFC 1952): deflate, no flags, unknown system.
-const GZIP_HEADER: [u8; 10] = [0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 255];
-/// Bytes after the compressed data: CRC-32 and length of the text.
-const GZIP_TRAILER_BYTES: usize = 8;
 
 fn path(results: &Path, cell: CellId, rep: u32) -> PathBuf {
     results.join(SERIES_FOLDER).join(format!("{cell}-{rep}.ndjson.gz"))
@@ -37,28 +30,22 @@ fn path(results: &Path, cell: CellId, rep: u32) -> PathBuf {
 
 /// Writes the series of a repetition. The file appears whole or not at all.
 pub fn write_series(results: &Path, cell: CellId, rep: u32, series: &Series) -> io::Result<()> {
-    let path = path(results, cell, rep);
     fs::create_dir_all(results.join(SERIES_FOLDER))?;
-    let unfinished = path.with_extension(format!("{}.part", std::process::id()));
-    let written = write(&unfinished, series);
-    if let Err(error) = written.and_then(|()| fs::rename(&unfinished, &path)) {
-        let _ = fs::remove_file(&unfinished);
-        return Err(error);
-    }
-    Ok(())
+    write_whole(&path(results, cell, rep), |file| write(file, series))
 }
 
 /// Writes a file line by line, because the text of all columns may be large.
 fn write(path: &Path, series: &Series) -> io::Result<()> {
-    let mut gzip = Gzip::new(BufWriter::new(File::create(path)?))?;
-    gzip.add(&(json!({ "bin_s": series.bin_s }).to_string() + "\n"))?;
+    let file = BufWriter::new(File::create(path)?);
+    let mut gzip = GzEncoder::new(file, Compression::new(DEFLATE_LEVEL));
+    writeln!(gzip, "{}", json!({ "bin_s": series.bin_s }))?;
     for (name, values) in &series.columns {
         let (name, values) = (serde_json::to_string(name)?, serde_json::to_string(values)?);
-        gzip.add(&format!("{COLUMN}{name}{VALUES}{values}}}\n"))?;
+        writeln!(gzip, "{COLUMN}{name}{VALUES}{values}}}")?;
     }
     for (name, times) in &series.events {
         let (name, times) = (serde_json::to_string(name)?, serde_json::to_string(times)?);
-        gzip.add(&format!("{EVENT}{name}{TIMES}{times}}}\n"))?;
+        writeln!(gzip, "{EVENT}{name}{TIMES}{times}}}")?;
     }
     gzip.finish()?.into_inner()?.sync_data()
 }
@@ -125,82 +112,15 @@ fn add_line(line: &str, wants: &impl Fn(&str) -> bool, series: &mut Series) -> O
     Some(())
 }
 
-/// Writer of a gzip file (RFC 1952).
-struct Gzip<W> {
-    out: W,
-    compressor: Box<CompressorOxide>,
-    crc: crc32fast::Hasher,
-    /// Bytes before compression.
-    length: u64,
-}
-
-impl<W: Write> Gzip<W> {
-    fn new(mut out: W) -> io::Result<Self> {
-        out.write_all(&GZIP_HEADER)?;
-        let mut compressor = Box::<CompressorOxide>::default();
-        compressor.set_format_and_level(DataFormat::Raw, DEFLATE_LEVEL);
-        Ok(Self { out, compressor, crc: crc32fast::Hasher::new(), length: 0 })
-    }
-
-    fn add(&mut self, text: &str) -> io::Result<()> {
-        self.crc.update(text.as_bytes());
-        self.length += text.len() as u64;
-        self.compress(text.as_bytes(), MZFlush::None)
-    }
-
-    fn compress(&mut self, mut rest: &[u8], flush: MZFlush) -> io::Result<()> {
-        let mut compressed = vec![0; STEP_BYTES];
-        loop {
-            let step = deflate(&mut self.compressor, rest, &mut compressed, flush);
-            rest = &rest[step.bytes_consumed..];
-            self.out.write_all(&compressed[..step.bytes_written])?;
-            let is_done = step.bytes_written < compressed.len() && rest.is_empty();
-            match step.status {
-                Ok(MZStatus::StreamEnd) => return Ok(()),
-                // No progress: nothing is left to compress.
-                Ok(_) | Err(MZError::Buf) if is_done && flush == MZFlush::None => return Ok(()),
-                Ok(_) => {}
-                Err(error) => return Err(io::Error::other(format!("cannot compress: {error:?}"))),
-            }
-        }
-    }
-
-    fn finish(mut self) -> io::Result<W> {
-        self.compress(&[], MZFlush::Finish)?;
-        self.out.write_all(&self.crc.finalize().to_le_bytes())?;
-        // RFC 1952: the length modulo 2^32.
-        #[allow(clippy::cast_possible_truncation, reason = "the field is the length modulo 2^32")]
-        self.out.write_all(&(self.length as u32).to_le_bytes())?;
-        Ok(self.out)
-    }
-}
-
 /// Passes each line of a gzip file to `take`. `None` if the file is damaged, or `take` returns it.
 fn for_lines(file: &[u8], mut take: impl FnMut(&str) -> Option<()>) -> Option<()> {
-    let compressed = file.strip_prefix(&GZIP_HEADER)?;
-    let (mut rest, trailer) =
-        compressed.split_at_checked(compressed.len().checked_sub(GZIP_TRAILER_BYTES)?)?;
-    let mut state = InflateState::new_boxed(DataFormat::Raw);
-    let (mut crc, mut line, mut inflated) = (crc32fast::Hasher::new(), Vec::new(), vec![0; STEP_BYTES]);
-    loop {
-        let step = inflate(&mut state, rest, &mut inflated, MZFlush::None);
-        rest = &rest[step.bytes_consumed..];
-        let bytes = &inflated[..step.bytes_written];
-        crc.update(bytes);
-        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            line.extend_from_slice(piece);
-            if let Some(text) = line.strip_suffix(b"\n") {
-                take(std::str::from_utf8(text).ok()?)?;
-                line.clear();
-            }
-        }
-        match step.status {
-            Ok(MZStatus::StreamEnd) => break,
-            Ok(_) if line.len() <= MAX_LINE_BYTES => {}
-            _ => return None,
-        }
+    let mut lines = BufReader::new(GzDecoder::new(file));
+    let mut line = Vec::new();
+    while lines.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut line).ok()? > 0 {
+        take(std::str::from_utf8(line.strip_suffix(b"\n")?).ok()?)?;
+        line.clear();
     }
-    (line.is_empty() && trailer[..4] == crc.finalize().to_le_bytes()).then_some(())
+    Some(())
 }
 
 #[cfg(test)]

@@ -130,11 +130,6 @@ impl Store {
         self.records.into_values().map(|stored| stored.record)
     }
 
-    /// Returns the places of the lines that were ignored.
-    pub fn torn(&self) -> &[Torn] {
-        &self.torn
-    }
-
     /// Returns a sentence for each file with lines that were ignored.
     pub fn remarks(&self) -> Vec<String> {
         let of_file = |torn: &[Torn]| {
@@ -284,7 +279,7 @@ mod tests {
         for cut in [0, 1, line.len() / 2, line.len() - 1] {
             fs::write(&path, encode(&record(1, 2)) + &line[..cut]).expect("a written file");
             let store = read(&[&folder]).expect("a store");
-            let torn: Vec<_> = store.torn().iter().map(|it| (it.file.clone(), it.line)).collect();
+            let torn: Vec<_> = store.torn.iter().map(|it| (it.file.clone(), it.line)).collect();
             let expected = if cut == 0 { vec![] } else { vec![(path.clone(), 2)] };
             assert_eq!((torn, store.records().count()), (expected, 2), "cut after {cut} bytes");
         }

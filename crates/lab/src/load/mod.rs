@@ -1,5 +1,5 @@
 //! The load program of the engines `kernel` and `real`: runs flows of rdt, and of the kernel's TCP
-//! and UDP, and prints what it counted as JSON. The flows cross the path of `rdt-emu run`, inside
+//! and UDP, and prints what it counted. The flows cross the path of `rdt-emu run`, inside
 //! its network namespaces, or the loopback device if there is no path.
 //!
 //! One process has the sockets of both ends, so that all flows share one clock. A second process
@@ -7,7 +7,7 @@
 //!
 //! | noun | file | owns |
 //! |---|---|---|
-//! | request | `request.rs` | flows and settings, as JSON |
+//! | request | `request.rs` | flows and settings |
 //! | end | `network.rs` | namespaces, sysctls and routes of both ends |
 //! | counts | `counts.rs` | bytes in bins, samples of senders |
 //! | TCP, UDP, rdt | `tcp.rs`, `udp.rs`, `rdt.rs` | senders and receivers |
@@ -25,13 +25,11 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rdt_udp::{TcpInfo, UdpIo, clock};
-use serde_json::{Value, json};
+use rdt_udp::{TcpInfo, clock};
 
-use crate::engine::{Initiating, Responding, rdt_ends, udp_source};
+use crate::engine::{rdt_ends, udp_source};
 use crate::flow::{Flow, FlowKind};
-pub(crate) use counts::{CA_CWR, CA_LOSS, CA_RECOVERY, numbers};
-use counts::{Received, Samples, Sent};
+pub(crate) use counts::{CA_CWR, CA_LOSS, CA_RECOVERY, Counts, FlowCounts, Received, Sample, Sent};
 use network::End;
 use request::Request;
 
@@ -73,14 +71,14 @@ impl LoadError {
     }
 }
 
-/// Runs the flows of the request in a file, and returns the counts. The file `far` in the
-/// same folder has the process number of the far end.
+/// Runs the flows of the request in a file, and returns the counts for the engine. The file `far`
+/// in the same folder has the process number of the far end.
 ///
 /// # Errors
 /// The flows cannot be run here.
-pub fn run(file: &Path) -> Result<Value, LoadError> {
-    let text = std::fs::read_to_string(file).map_err(LoadError::system("cannot read the request"))?;
-    let request = Request::parse(&text).ok_or(LoadError::Request)?;
+pub fn run(file: &Path) -> Result<Vec<u8>, LoadError> {
+    let bytes = std::fs::read(file).map_err(LoadError::system("cannot read the request"))?;
+    let request: Request = postcard::from_bytes(&bytes).map_err(|_| LoadError::Request)?;
     let ends = if request.has_path {
         End::both(&file.with_file_name(FAR_FILE), request.ipv6)?
     } else {
@@ -96,18 +94,19 @@ pub fn run(file: &Path) -> Result<Value, LoadError> {
     let clock = Clock::start(LEAD);
     let running: Vec<Arc<Shared>> =
         request.flows.iter().map(|flow| Arc::new(Shared::new(flow, clock, &request))).collect();
-    for (prepared, shared) in prepared.into_iter().zip(&running) {
-        prepared.start(shared);
+    for (both, shared) in prepared.into_iter().zip(&running) {
+        for work in both {
+            let shared = Arc::clone(shared);
+            std::thread::spawn(move || work(&shared));
+        }
     }
     sample(&running, &request);
     let processor = processor_time();
     drain(&running, clock);
-    let flows = running.iter().map(|shared| shared.to_json());
-    Ok(json!({
-        "flows": flows.collect::<Vec<_>>(),
-        "processor_ns": crate::cell::nanoseconds(processor),
-        "zero_monotonic_ns": crate::cell::nanoseconds(clock.monotonic_zero()),
-    }))
+    let flows = running.iter().map(|shared| shared.take()).collect();
+    let counts = Counts { flows, processor, zero_monotonic: clock.monotonic_zero() };
+    postcard::to_allocvec(&counts)
+        .map_err(|error| LoadError::System("cannot write the counts", io::Error::other(error)))
 }
 
 /// Returns the processor time, user and system, of all threads of this process so far.
@@ -127,37 +126,32 @@ pub fn far(file: &Path) -> Result<(), LoadError> {
 /// File beside the request with the process number of the far end.
 pub(crate) const FAR_FILE: &str = "far";
 
-/// Sockets of a flow, ready to start.
-enum Prepared {
-    Tcp { listener: std::net::TcpListener, sender: socket2::Socket, to: SocketAddr },
-    Udp { receiver: std::net::UdpSocket, sender: std::net::UdpSocket, source: Box<rdt_sim::Source> },
-    Rdt(Box<RdtEnds>),
-}
+/// Work of a thread, with its sockets.
+type Work = Box<dyn FnOnce(&Shared) + Send>;
 
-/// Sockets and configurations of a flow of rdt.
-struct RdtEnds {
-    receiver: UdpIo,
-    responding: Responding,
-    sender: UdpIo,
-    initiating: Initiating,
-    to: SocketAddr,
-    has_path: bool,
-}
-
-fn prepare(flow: &Flow, index: u16, request: &Request, ends: &[End; 2]) -> Result<Prepared, LoadError> {
+/// Opens the sockets of a flow. Returns the work of its receiver and of its sender, which end with
+/// the program.
+fn prepare(flow: &Flow, index: u16, request: &Request, ends: &[End; 2]) -> Result<[Work; 2], LoadError> {
     let [near, far] = ends;
     let (from, to) = if flow.reverse { (far, near) } else { (near, far) };
     let port = FIRST_PORT + index;
+    let address = SocketAddr::new(to.local, port);
     match flow.kind {
         FlowKind::Udp => {
             let source = udp_source(flow, flow.start.0, request.seed, index.into());
             let source = source.map_err(|error| LoadError::Word(error.to_string()))?;
             let (receiver, sender) = (udp::receiver(to, port)?, udp::sender(flow, from, port)?);
-            Ok(Prepared::Udp { receiver, sender, source: Box::new(source) })
+            Ok([
+                Box::new(move |shared| udp::receive(&receiver, shared)),
+                Box::new(move |shared| udp::send(&source, &sender, shared)),
+            ])
         }
         FlowKind::Tcp => {
             let (listener, sender) = (tcp::listener(flow, to, port)?, tcp::sender(flow, from)?);
-            Ok(Prepared::Tcp { listener, sender, to: SocketAddr::new(to.local, port) })
+            Ok([
+                Box::new(move |shared| tcp::receive(&shared.flow, &listener, shared)),
+                Box::new(move |shared| tcp::send(&shared.flow, sender, address, shared)),
+            ])
         }
         FlowKind::Classic => Err(LoadError::Word("the classic format runs in virtual time".into())),
         FlowKind::Rdt => {
@@ -165,30 +159,11 @@ fn prepare(flow: &Flow, index: u16, request: &Request, ends: &[End; 2]) -> Resul
                 .map_err(|error| LoadError::Word(error.to_string()))?;
             let (receiver, sender) =
                 (rdt::socket(to, port, request.offload)?, rdt::socket(from, 0, request.offload)?);
-            let (to, has_path) = (SocketAddr::new(to.local, port), request.has_path);
-            Ok(Prepared::Rdt(Box::new(RdtEnds { receiver, responding, sender, initiating, to, has_path })))
-        }
-    }
-}
-
-impl Prepared {
-    /// Starts the threads of both ends, which end with the program.
-    fn start(self, shared: &Arc<Shared>) {
-        let (sending, receiving) = (Arc::clone(shared), Arc::clone(shared));
-        match self {
-            Self::Tcp { listener, sender, to } => {
-                std::thread::spawn(move || tcp::receive(&receiving.flow, &listener, &receiving));
-                std::thread::spawn(move || tcp::send(&sending.flow, sender, to, &sending));
-            }
-            Self::Udp { receiver, sender, source } => {
-                std::thread::spawn(move || udp::receive(&receiver, &receiving));
-                std::thread::spawn(move || udp::send(&source, &sender, &sending));
-            }
-            Self::Rdt(ends) => {
-                let RdtEnds { receiver, responding, sender, initiating, to, has_path } = *ends;
-                std::thread::spawn(move || rdt::receive(receiver, responding, &receiving));
-                std::thread::spawn(move || rdt::send(sender, to, initiating, has_path, &sending));
-            }
+            let has_path = request.has_path;
+            Ok([
+                Box::new(move |shared| rdt::receive(receiver, responding, shared)),
+                Box::new(move |shared| rdt::send(sender, address, initiating, has_path, shared)),
+            ])
         }
     }
 }
@@ -203,7 +178,7 @@ struct Shared {
     quiet: Duration,
     sent: Mutex<Sent>,
     received: Mutex<Received>,
-    samples: Mutex<Samples>,
+    samples: Mutex<Vec<(Duration, Sample)>>,
 }
 
 impl Shared {
@@ -228,8 +203,8 @@ impl Shared {
         self.received.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn samples(&self) -> MutexGuard<'_, Samples> {
-        self.samples.lock().unwrap_or_else(PoisonError::into_inner)
+    fn sampled(&self, at: Duration, sample: Sample) {
+        self.samples.lock().unwrap_or_else(PoisonError::into_inner).push((at, sample));
     }
 
     /// Returns the time, unless the run has ended.
@@ -273,20 +248,14 @@ impl Shared {
         self.clock.now() >= latest + self.quiet
     }
 
-    fn to_json(&self) -> Value {
-        let sent = self.sent();
-        json!({
-            "name": self.flow.name,
-            "handshake_ns": sent.handshake.map(crate::cell::nanoseconds),
-            "sent_bytes": sent.bytes,
-            "sent_packets": sent.packets,
-            "refused_packets": sent.refused,
-            "blocked_ns": crate::cell::nanoseconds(sent.blocked),
-            "ended_ns": sent.ended.map(crate::cell::nanoseconds),
-            "error": sent.error,
-            "received": self.received().to_json(),
-            "samples": self.samples().to_json(),
-        })
+    /// Returns the counts so far, and begins new ones.
+    fn take(&self) -> FlowCounts {
+        let mut samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
+        FlowCounts {
+            sent: std::mem::take(&mut self.sent()),
+            received: std::mem::take(&mut self.received()),
+            samples: std::mem::take(&mut samples),
+        }
     }
 }
 
@@ -306,7 +275,7 @@ fn sample(flows: &[Arc<Shared>], request: &Request) {
             *is_done = shared.has_ended();
             let info = shared.sent().stream.as_ref().and_then(|stream| TcpInfo::of(stream).ok());
             if let Some(info) = info.filter(TcpInfo::is_connected) {
-                shared.samples().add(now, info.into());
+                shared.sampled(now, info.into());
             }
         }
         if is_done.iter().all(|it| *it) || request.duration.is_some_and(|end| now >= end) {

@@ -80,6 +80,15 @@ impl End {
             .unwrap_or_else(|_| Err(LoadError::system("a thread panicked")(io::ErrorKind::Other.into())))
     }
 
+    /// Opens a socket in this namespace. `step` says in errors what failed.
+    pub(super) fn open<T: Send>(
+        &self,
+        step: &'static str,
+        open: impl FnOnce() -> io::Result<T> + Send,
+    ) -> Result<T, LoadError> {
+        self.run(|| open().map_err(LoadError::system(step)))
+    }
+
     /// Sets sysctls and the metrics of the route to the other end.
     pub(super) fn set(&self, request: &Request, metrics: &[(u16, u32)]) -> Result<(), LoadError> {
         self.run(|| {

@@ -29,10 +29,8 @@ use crate::flow::Reads;
 pub(super) fn socket(end: &End, port: u16, offload: bool) -> Result<UdpIo, LoadError> {
     let by_reference = offload && port == 0;
     let options = UdpOptions { gso: offload, gro: offload, by_reference, ..UdpOptions::default() };
-    end.run(|| {
-        UdpIo::bind(SocketAddr::new(end.local, port), options)
-            .map_err(|error| LoadError::System("cannot bind a port", std::io::Error::other(error)))
-    })
+    let bind = || UdpIo::bind(SocketAddr::new(end.local, port), options).map_err(std::io::Error::other);
+    end.open("cannot bind a port", bind)
 }
 
 /// Receives one transfer.
@@ -214,7 +212,7 @@ impl Sending<'_> {
         let Some(stats) = set.get(self.id).map(|connection| connection.stats().sender) else { return };
         if stats.handshake_rtt.is_some() && self.shared.duration.is_none_or(|end| at <= end) {
             let life = at.saturating_sub(self.shared.flow.start.0);
-            self.shared.samples().add(at, self.watch.sample(&stats, life));
+            self.shared.sampled(at, self.watch.sample(&stats, life));
         }
     }
 

@@ -1,15 +1,13 @@
-//! Request to the load program: flows, times and kernel settings, as JSON.
+//! Request to the load program: flows, times and kernel settings.
 
 use std::time::Duration;
 
-use rdt_crypto::Aead;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
-use crate::cell::nanoseconds;
-use crate::flow::{Flow, FlowKind, Reads, Spacing};
+use crate::flow::Flow;
 
 /// Flows of one repetition, and settings of the kernel for them.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Request {
     /// Flows, each with a fixed start.
     pub flows: Vec<Flow>,
@@ -33,102 +31,15 @@ pub struct Request {
     pub metrics: [Vec<(u16, u32)>; 2],
 }
 
-impl Request {
-    /// Returns the request as JSON.
-    pub fn to_json(&self) -> Value {
-        json!({
-            "flows": self.flows.iter().map(Flow::to_json).collect::<Vec<_>>(),
-            "has_path": self.has_path,
-            "ipv6": self.ipv6,
-            "offload": self.offload,
-            "seed": self.seed,
-            "bin_ns": nanoseconds(self.bin),
-            "duration_ns": self.duration.map(nanoseconds),
-            "quiet_ns": nanoseconds(self.quiet),
-            "sysctls": self.sysctls.iter().map(|(name, value)| json!([name, value])).collect::<Vec<_>>(),
-            "metrics": self.metrics,
-        })
-    }
-
-    /// Parses a request. `None` if the text is no request of this version.
-    pub fn parse(text: &str) -> Option<Self> {
-        let value: Value = serde_json::from_str(text).ok()?;
-        let pair = |it: &Value| Some((it[0].as_str()?.to_owned(), it[1].as_str()?.to_owned()));
-        let metric = |it: &Value| Some((number::<u16>(&it[0])?, number::<u32>(&it[1])?));
-        let metrics =
-            |end: usize| value["metrics"][end].as_array()?.iter().map(metric).collect::<Option<Vec<_>>>();
-        Some(Self {
-            flows: value["flows"].as_array()?.iter().map(flow).collect::<Option<_>>()?,
-            has_path: value["has_path"].as_bool()?,
-            ipv6: value["ipv6"].as_bool()?,
-            offload: value["offload"].as_bool()?,
-            seed: value["seed"].as_u64()?,
-            bin: time(&value["bin_ns"])?,
-            duration: time(&value["duration_ns"]),
-            quiet: time(&value["quiet_ns"])?,
-            sysctls: value["sysctls"].as_array()?.iter().map(pair).collect::<Option<_>>()?,
-            metrics: [metrics(0)?, metrics(1)?],
-        })
-    }
-}
-
-fn number<T: TryFrom<u64>>(value: &Value) -> Option<T> {
-    T::try_from(value.as_u64()?).ok()
-}
-
-/// Returns a time in nanoseconds.
-pub(crate) fn time(value: &Value) -> Option<Duration> {
-    value.as_u64().map(Duration::from_nanos)
-}
-
-fn times(value: &Value) -> Option<(Duration, Duration)> {
-    Some((time(&value[0])?, time(&value[1])?))
-}
-
-/// Parses the canonical form of a flow ([`Flow::to_json`]).
-fn flow(value: &Value) -> Option<Flow> {
-    let text = |key: &str| value[key].as_str().map(str::to_owned);
-    let kinds = [FlowKind::Rdt, FlowKind::Tcp, FlowKind::Udp];
-    let reads = &value["reads"];
-    let cipher = value["cipher"].as_str().unwrap_or(Aead::None.name());
-    Some(Flow {
-        kind: kinds.into_iter().find(|kind| value["kind"] == kind.word())?,
-        start: times(&value["start_ns"])?,
-        stop: time(&value["stop_ns"]),
-        bytes: value["bytes"].as_u64(),
-        rate: value["rate_bps"].as_u64(),
-        on_off: times(&value["on_off_ns"]),
-        size: number(&value["size"]),
-        spacing: if value["poisson"] == true { Spacing::Poisson } else { Spacing::Constant },
-        reverse: value["reverse"] == true,
-        cc: text("cc"),
-        recovery: text("recovery"),
-        initial_window: number(&value["initial_window"]),
-        loss_window_initial: value["loss_window_initial"] == true,
-        min_rto: time(&value["min_rto_ns"]),
-        max_rto: time(&value["max_rto_ns"]),
-        pacing: value["pacing"].as_bool(),
-        ecn: value["ecn"].as_bool(),
-        cipher: Aead::ALL.into_iter().find(|aead| aead.name() == cipher)?,
-        packet: number(&value["packet"]),
-        send_buffer: value["send_buffer"].as_u64(),
-        window: value["window"].as_u64(),
-        ack: number(&value["ack"][0]).zip(time(&value["ack"][1])),
-        reads: match (reads["rate_bps"].as_u64(), time(&reads["from_ns"])) {
-            (Some(bps), _) => Reads::Rate(bps),
-            (None, Some(from)) => Reads::Stalled(from, time(&reads["length_ns"])?),
-            (None, None) => Reads::AtOnce,
-        },
-        ..Flow::new(value["name"].as_str()?)
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use rdt_crypto::Aead;
+
     use super::*;
+    use crate::flow::{FlowKind, Reads, Spacing};
 
     #[test]
-    fn requests_survive_json() {
+    fn requests_survive_writing() {
         let second = Duration::from_secs(1);
         let every_word = Flow {
             kind: FlowKind::Tcp,
@@ -169,7 +80,8 @@ mod tests {
             sysctls: vec![("net.ipv4.tcp_sack".to_owned(), "0".to_owned())],
             metrics: [vec![(11, 4), (13, 200)], Vec::new()],
         };
-        assert_eq!(Request::parse(&request.to_json().to_string()), Some(request));
-        assert_eq!(Request::parse("{}"), None);
+        let bytes = postcard::to_allocvec(&request).expect("a request can be written");
+        assert_eq!(postcard::from_bytes(&bytes), Ok(request));
+        assert!(postcard::from_bytes::<Request>(&bytes[1..]).is_err());
     }
 }

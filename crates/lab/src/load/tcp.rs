@@ -22,37 +22,31 @@ const HEADERS_IPV6: u32 = 60;
 
 /// Returns a socket that listens at `end` with the receiver's words of the flow.
 pub(super) fn listener(flow: &Flow, end: &End, port: u16) -> Result<TcpListener, LoadError> {
-    end.run(|| {
-        let listen = || {
-            let socket = socket(flow, end)?;
-            if let Some(bytes) = flow.window {
-                // Before `listen`, because the handshake fixes the scale of the window.
-                socket.set_recv_buffer_size(usize::try_from(bytes).unwrap_or(usize::MAX))?;
-            }
-            socket.bind(&SocketAddr::new(end.local, port).into())?;
-            socket.listen(1)?;
-            Ok(socket.into())
-        };
-        listen().map_err(LoadError::system("cannot listen"))
+    end.open("cannot listen", || {
+        let socket = socket(flow, end)?;
+        if let Some(bytes) = flow.window {
+            // Before `listen`, because the handshake fixes the scale of the window.
+            socket.set_recv_buffer_size(usize::try_from(bytes).unwrap_or(usize::MAX))?;
+        }
+        socket.bind(&SocketAddr::new(end.local, port).into())?;
+        socket.listen(1)?;
+        Ok(socket.into())
     })
 }
 
 /// Returns a socket at `end` with the sender's words of the flow.
 pub(super) fn sender(flow: &Flow, end: &End) -> Result<Socket, LoadError> {
-    end.run(|| {
-        let prepare = || {
-            let socket = socket(flow, end)?;
-            if let Some(bytes) = flow.send_buffer {
-                socket.set_send_buffer_size(usize::try_from(bytes).unwrap_or(usize::MAX))?;
-            }
-            Ok(socket)
-        };
-        let socket = prepare().map_err(LoadError::system("cannot make a socket"))?;
-        if let Some(name) = &flow.cc {
-            rdt_udp::set_congestion(&socket, name)?;
+    let socket = end.open("cannot make a socket", || {
+        let socket = socket(flow, end)?;
+        if let Some(bytes) = flow.send_buffer {
+            socket.set_send_buffer_size(usize::try_from(bytes).unwrap_or(usize::MAX))?;
         }
         Ok(socket)
-    })
+    })?;
+    if let Some(name) = &flow.cc {
+        rdt_udp::set_congestion(&socket, name)?;
+    }
+    Ok(socket)
 }
 
 fn socket(flow: &Flow, end: &End) -> std::io::Result<Socket> {

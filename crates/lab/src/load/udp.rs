@@ -12,8 +12,8 @@ use socket2::{Socket, Type};
 use super::network::End;
 use super::tcp::is_pause;
 use super::{LoadError, Shared};
-use crate::cell::nanoseconds;
 use crate::flow::Flow;
+use crate::flow::nanoseconds;
 
 /// Largest datagram, bytes.
 const MAX_DATAGRAM: usize = 65_507;
@@ -24,31 +24,25 @@ const BLOCKED: Duration = Duration::from_micros(200);
 
 /// Returns a socket at `end` that receives the flow.
 pub(super) fn receiver(end: &End, port: u16) -> Result<UdpSocket, LoadError> {
-    end.run(|| {
-        let bind = || {
-            let socket = Socket::new(end.domain(), Type::DGRAM, None)?;
-            if rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER).is_err() {
-                socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
-            }
-            socket.bind(&SocketAddr::new(end.local, port).into())?;
-            Ok(socket.into())
-        };
-        bind().map_err(LoadError::system("cannot bind a port"))
+    end.open("cannot bind a port", || {
+        let socket = Socket::new(end.domain(), Type::DGRAM, None)?;
+        if rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER).is_err() {
+            socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
+        }
+        socket.bind(&SocketAddr::new(end.local, port).into())?;
+        Ok(socket.into())
     })
 }
 
 /// Returns a socket at `end` that sends the flow.
 pub(super) fn sender(flow: &Flow, end: &End, port: u16) -> Result<UdpSocket, LoadError> {
-    end.run(|| {
-        let connect = || {
-            let socket = Socket::new(end.domain(), Type::DGRAM, None)?;
-            if let Some(bytes) = flow.send_buffer {
-                socket.set_send_buffer_size(usize::try_from(bytes).unwrap_or(usize::MAX))?;
-            }
-            socket.connect(&SocketAddr::new(end.peer, port).into())?;
-            Ok(socket.into())
-        };
-        connect().map_err(LoadError::system("cannot make a socket"))
+    end.open("cannot make a socket", || {
+        let socket = Socket::new(end.domain(), Type::DGRAM, None)?;
+        if let Some(bytes) = flow.send_buffer {
+            socket.set_send_buffer_size(usize::try_from(bytes).unwrap_or(usize::MAX))?;
+        }
+        socket.connect(&SocketAddr::new(end.peer, port).into())?;
+        Ok(socket.into())
     })
 }
 
@@ -130,6 +124,7 @@ pub(super) fn receive(socket: &UdpSocket, shared: &Shared) {
         received.delay_sum += delay;
         received.delay_max = received.delay_max.max(delay);
         received.jitter.add(delay);
+        received.jitter_s = received.jitter.seconds();
         if let Some((highest, at)) = last {
             received.longest_gap = received.longest_gap.max(now.saturating_sub(at));
             received.reordered += u64::from(number < highest);

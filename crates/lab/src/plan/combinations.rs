@@ -55,7 +55,7 @@ fn product(counts: &[usize]) -> u128 {
 }
 
 /// Returns all combinations, the last factor fastest.
-pub(super) fn all(counts: &[usize]) -> Vec<Vec<usize>> {
+pub(crate) fn all(counts: &[usize]) -> Vec<Vec<usize>> {
     let mut combinations = vec![Vec::new()];
     for count in counts {
         combinations = combinations

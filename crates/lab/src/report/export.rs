@@ -23,23 +23,6 @@ fn on_axis(axis: &Axis, value: f64) -> String {
     axis.scale.name(value).map_or_else(|| cell(value), quoted)
 }
 
-fn word(mark: Mark) -> &'static str {
-    match mark {
-        Mark::Line => "line",
-        Mark::Steps => "steps",
-        Mark::Band => "band",
-        Mark::Points => "point",
-        Mark::Dots => "dot",
-        Mark::Segments => "segment",
-        Mark::Bars(_) => "bar",
-        Mark::Boxes(_) => "box",
-        Mark::Spans(_) => "part",
-        Mark::Cells => "cell",
-        Mark::Rules => "time",
-        Mark::Levels => "level",
-    }
-}
-
 /// Returns the data of all marks as CSV, in base units (bits per second, seconds, bytes, shares of
 /// 1) and with all digits: one line for each row of each layer, in the order of drawing.
 pub fn csv(scene: &Scene) -> String {
@@ -51,7 +34,7 @@ pub fn csv(scene: &Scene) -> String {
             quoted(&panel.y.label),
             quoted(&series.name),
             series.origin.word(),
-            word(layer.mark)
+            layer.mark.words()[1]
         );
         for row in &layer.rows {
             let x = on_axis(&panel.x, row.x);
@@ -110,7 +93,7 @@ pub fn gnuplot(scene: &Scene) -> Gnuplot {
                 data += &data_line(row, panel.x.factor, panel.y.factor);
             }
             let colour = super::palette::LIGHT[series.look % super::palette::LIGHT.len()];
-            let (columns, style) = gnuplot_style(layer.mark);
+            let [.., columns, style] = layer.mark.words();
             plots.push(format!(
                 "  \"{id}.dat\" index {block} using {columns} with {style} lc rgb \"{colour}\" title {}",
                 string(&series.name)
@@ -132,18 +115,6 @@ fn data_line(row: &Row, x: f64, y: f64) -> String {
     let end = |value: Option<f64>| number(value.map_or(row.y, |end| end) * y);
     let n = row.n.map_or_else(|| "nan".to_owned(), |n| n.to_string());
     format!("{} {} {} {} {n}\n", number(row.x * x), number(row.y * y), end(row.low), end(row.high))
-}
-
-fn gnuplot_style(mark: Mark) -> (&'static str, &'static str) {
-    match mark {
-        Mark::Line | Mark::Levels => ("1:2", "lines"),
-        Mark::Steps => ("1:2", "steps"),
-        Mark::Band => ("1:3:4", "filledcurves fs transparent solid 0.3"),
-        Mark::Points | Mark::Boxes(_) | Mark::Segments => ("1:2:3:4", "yerrorbars"),
-        Mark::Bars(_) => ("1:2", "boxes"),
-        Mark::Rules => ("1:2", "impulses"),
-        Mark::Dots | Mark::Cells | Mark::Spans(_) => ("1:2", "points"),
-    }
 }
 
 /// Colours of xplot, in the order of series.
@@ -193,7 +164,7 @@ pub fn xplot(scene: &Scene, panel: usize) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::samples;
+    use super::super::tests as samples;
     use super::*;
 
     #[test]

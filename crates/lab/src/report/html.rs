@@ -10,6 +10,7 @@ use super::scale::significant;
 use super::scene::{Mark as Drawn, Scene};
 use super::section::{Entry, Mark, Section, Table, Tally, measured, pairing, pairing_gained};
 use super::svg::{Place, STYLE, escape, literal_style, svg};
+use crate::cell::hex;
 use crate::claim::Verdict;
 use crate::experiment::StatementKind;
 
@@ -371,8 +372,7 @@ fn raw_results(out: &mut String, section: &Section, data: &mut Data) {
         if text.is_empty() {
             continue;
         }
-        let mut hex = String::new();
-        Sha256::digest(text.as_bytes()).iter().for_each(|byte| put!(hex, "{byte:02x}"));
+        let hex = hex(&Sha256::digest(text.as_bytes()));
         let rows = text.lines().count().saturating_sub(1);
         put!(out, "<p>{name}: {rows} rows, SHA-256 of the CSV file {hex}.{note}</p>\n");
         out.push_str(&data.refer(Kind::Raw, name, text));

@@ -20,6 +20,7 @@ pub(crate) use put;
 pub mod export;
 pub mod figure;
 pub mod html;
+pub mod metrics;
 pub mod palette;
 #[cfg(feature = "png")]
 pub mod png;
@@ -31,7 +32,7 @@ pub mod svg;
 pub mod text;
 
 #[cfg(test)]
-mod samples;
+mod tests;
 
 pub use html::{Report, html};
 pub use prepare::{Bound, LIMITS, Subject, figures, limits, section};

@@ -2,20 +2,10 @@
 //! Okabe and Ito and keeps a contrast of 3 to the background (WCAG 2.2, 1.4.11) and a distance
 //! between all pairs, also as people with deuteranopia, protanopia and tritanopia see them.
 
-/// Colour of the background in light and in dark surroundings.
-pub const PAPER: [&str; 2] = ["#FFFFFF", "#14171C"];
-/// Colour of text and axes.
-pub const INK: [&str; 2] = ["#1B1F24", "#E8EAED"];
 /// Colours of series on a light background.
 pub const LIGHT: [&str; 7] = ["#0453C7", "#B33D1F", "#0EA886", "#974E7D", "#120002", "#7D6BFD", "#BB8419"];
 /// Index of the colour next to that of text, for limits and events.
 pub const DARKEST: usize = 4;
-/// Colours of series on a dark background.
-pub const DARK: [&str; 7] = ["#317AFD", "#C65523", "#27CB7C", "#B871A8", "#D7F8EA", "#BFB5F3", "#FFE231"];
-/// Colours of classes of a heat map, from the lowest values to the highest: the blue-yellow scale
-/// `cividis`, whose lightness grows evenly for everybody.
-pub const HEAT: [&str; 9] =
-    ["#00224E", "#123570", "#3B496C", "#575D6D", "#707173", "#8A8678", "#A59C74", "#C3B369", "#FDE737"];
 
 /// Number of marker shapes. Coprime to the number of colours, so that series 8 has another look
 /// than series 1.
@@ -37,6 +27,13 @@ pub fn marker(series: usize) -> (&'static str, &'static str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Colour of the background in light and in dark surroundings.
+    const PAPER: [&str; 2] = ["#FFFFFF", "#14171C"];
+    /// Colour of text and axes.
+    const INK: [&str; 2] = ["#1B1F24", "#E8EAED"];
+    /// Colours of series on a dark background.
+    const DARK: [&str; 7] = ["#317AFD", "#C65523", "#27CB7C", "#B871A8", "#D7F8EA", "#BFB5F3", "#FFE231"];
 
     fn linear(colour: &str) -> [f64; 3] {
         [1, 3, 5].map(|i| {

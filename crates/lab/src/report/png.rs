@@ -142,7 +142,7 @@ fn words(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::palette::LIGHT;
-    use super::super::samples;
+    use super::super::tests as samples;
     use super::*;
 
     fn painter() -> Painter {

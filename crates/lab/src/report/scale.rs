@@ -1,5 +1,7 @@
 //! Units, scales and ticks of axes.
 
+use super::metrics;
+
 /// Converts a count for arithmetic with coordinates.
 pub(crate) fn number(count: usize) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX))
@@ -27,92 +29,7 @@ impl Unit {
     /// Returns the unit of a metric by its name: `a.goodput`, `link.forward.utilisation`. An
     /// expression, such as a ratio of two metrics, has no unit.
     pub fn of_metric(metric: &str) -> Self {
-        if metric.contains([' ', '(', '*', '/']) {
-            return Self::None;
-        }
-        let word = metric.rsplit(['.', ':']).next().unwrap_or(metric);
-        let starts = |words: &[&str]| words.iter().any(|start| word.starts_with(start));
-        let ends = |words: &[&str]| words.iter().any(|end| word.ends_with(end));
-        if matches!(word, "rate-held" | "window-scale") {
-            Self::None
-        } else if metric.contains("limit.") || word == "load" || starts(&["utilisation", "share", "loss"]) {
-            Self::Share
-        } else if ends(&["-bytes"]) {
-            Self::Bytes
-        } else if ends(&["-samples", "-packets"]) {
-            Self::Count
-        } else if ends(&["-rate"]) || starts(&["goodput", "sum", "rate", "offered", "throughput"]) {
-            Self::Rate
-        } else if starts(&[
-            "completion",
-            "first-byte",
-            "rtt",
-            "srtt",
-            "rto",
-            "jitter",
-            "delay",
-            "gap",
-            "handshake-rtt",
-            "longest",
-            "resumed",
-            "run-time",
-            "step-lag",
-            "timeout-",
-            "wait",
-            "warm-up",
-            "busy",
-            "blocked",
-            "queue-delay",
-            "lateness",
-            "processor",
-            "idle",
-            "stall-",
-            "data-time",
-            "retransmission-time",
-        ]) || metric.contains("airtime.")
-        {
-            Self::Time
-        } else if starts(&["queue-mean", "queue-max"]) {
-            // The series `queue` has bytes; these two count packets.
-            Self::Count
-        } else if starts(&[
-            "cwnd",
-            "ssthresh",
-            "in-flight",
-            "rwnd",
-            "queue",
-            "bytes",
-            "window",
-            "halving-error",
-            "recovered-error",
-            "growth-per-rtt",
-            "mss",
-            "segment-",
-            "outstanding",
-        ]) {
-            Self::Bytes
-        } else if starts(&[
-            "retransmitted",
-            "lost",
-            "timeouts",
-            "recoveries",
-            "sent",
-            "delivered",
-            "dropped",
-            "packets-sent",
-            "acks-received",
-            "spurious",
-            "ecn-reductions",
-            "marked",
-            "reordered",
-            "refused",
-            "failed",
-            "stalls",
-        ]) {
-            Self::Count
-        } else {
-            Self::None
-        }
+        if metric.contains([' ', '(', '*', '/']) { Self::None } else { metrics::find(metric).0 }
     }
 
     /// Returns the factor from the base unit to a shown number and the name of the shown unit, for

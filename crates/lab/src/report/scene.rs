@@ -90,8 +90,6 @@ pub enum Mark {
     Dots,
     /// Vertical lines from `low` to `high` in one path, for thousands of rows.
     Segments,
-    /// Vertical bars from zero to `y`, with this width in units of the horizontal axis.
-    Bars(f64),
     /// Vertical boxes from `low` to `high` with a line at `y`, with this width in units of the
     /// horizontal axis.
     Boxes(f64),
@@ -104,6 +102,26 @@ pub enum Mark {
     Rules,
     /// Horizontal lines over the whole panel at `y`.
     Levels,
+}
+
+impl Mark {
+    /// Returns the class by which the page's script recognises the mark, the word in exported
+    /// tables, and the columns and the style with which gnuplot draws it.
+    pub(super) const fn words(self) -> [&'static str; 4] {
+        match self {
+            Self::Line => ["lines", "line", "1:2", "lines"],
+            Self::Steps => ["steps", "step", "1:2", "steps"],
+            Self::Band => ["band", "band", "1:3:4", "filledcurves fs transparent solid 0.3"],
+            Self::Points => ["points", "point", "1:2:3:4", "yerrorbars"],
+            Self::Dots => ["dots", "dot", "1:2", "points"],
+            Self::Segments => ["segments", "segment", "1:2:3:4", "yerrorbars"],
+            Self::Boxes(_) => ["boxes", "box", "1:2:3:4", "yerrorbars"],
+            Self::Spans(_) => ["spans", "part", "1:2", "points"],
+            Self::Cells => ["cells", "cell", "1:2", "points"],
+            Self::Rules => ["rules", "time", "1:2", "impulses"],
+            Self::Levels => ["levels", "level", "1:2", "lines"],
+        }
+    }
 }
 
 /// Rows of one series drawn in one way.

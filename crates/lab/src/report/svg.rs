@@ -2,7 +2,7 @@
 
 mod marks;
 
-use marks::{draw_layer, word};
+use marks::draw_layer;
 
 use super::palette::marker;
 use super::scale::{Axis, Scale, fixed, number};
@@ -190,7 +190,7 @@ fn legend(scene: &Scene) -> (String, f64) {
 /// if the series has one.
 fn key(scene: &Scene, series: usize, x: f64, y: f64) -> String {
     let marks = || scene.layers().filter(|(_, layer)| layer.series == series).map(|(_, layer)| layer.mark);
-    if marks().any(|mark| matches!(mark, Mark::Spans(_) | Mark::Band | Mark::Bars(_) | Mark::Boxes(_))) {
+    if marks().any(|mark| matches!(mark, Mark::Spans(_) | Mark::Band | Mark::Boxes(_))) {
         return format!("<path class=\"fill\" d=\"M{} {}h14v9h-14z\"/>", px(x - 7.0), px(y - 4.5));
     }
     let mut out = String::new();
@@ -239,7 +239,7 @@ fn draw_panel(out: &mut String, scene: &Scene, index: usize, area: &Area, row: &
         put!(
             out,
             "<g class=\"layer {} {}{}\" data-series=\"{}\" data-rows=\"{} {}\">\n",
-            word(layer.mark),
+            layer.mark.words()[0],
             look(series.look, series.origin),
             match (layer.muted, series.origin) {
                 (false, _) => "",

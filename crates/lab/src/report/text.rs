@@ -165,7 +165,7 @@ fn spark(values: &[f64]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::samples;
+    use super::super::tests as samples;
     use super::*;
 
     #[test]

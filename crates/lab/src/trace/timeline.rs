@@ -42,28 +42,24 @@ impl Limit {
     pub const ALL: [Self; 6] =
         [Self::Start, Self::Application, Self::Recovery, Self::Window, Self::Congestion, Self::Link];
 
+    /// Words in metrics, and names for readers, in the order of [`Limit::ALL`].
+    const NAMES: [(&str, &str); 6] = [
+        ("start", "handshake"),
+        ("application", "application"),
+        ("recovery", "loss recovery"),
+        ("window", "receiver window"),
+        ("cwnd", "congestion window"),
+        ("link", "link"),
+    ];
+
     /// Returns the word in metrics.
     pub const fn word(self) -> &'static str {
-        match self {
-            Self::Start => "start",
-            Self::Application => "application",
-            Self::Recovery => "recovery",
-            Self::Window => "window",
-            Self::Congestion => "cwnd",
-            Self::Link => "link",
-        }
+        Self::NAMES[self as usize].0
     }
 
     /// Returns the name for readers.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Start => "handshake",
-            Self::Application => "application",
-            Self::Recovery => "loss recovery",
-            Self::Window => "receiver window",
-            Self::Congestion => "congestion window",
-            Self::Link => "link",
-        }
+        Self::NAMES[self as usize].1
     }
 }
 

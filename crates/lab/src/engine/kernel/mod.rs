@@ -23,7 +23,6 @@ use std::process::Command;
 use std::time::Duration;
 
 use rdt_program::Stop;
-use serde_json::Value;
 
 use super::programs::{Behind, Ended, cannot, check_namespaces, program, quoted, run_here};
 use super::{Engine, EngineError, Run};
@@ -31,7 +30,7 @@ use crate::cell::{Cell, Physics};
 use crate::experiment::Measure;
 use crate::flow::FlowKind;
 use crate::load::request::Request;
-use crate::load::{FAR_FILE, FIRST_PORT};
+use crate::load::{Counts, FAR_FILE, FIRST_PORT};
 use crate::trace::{self, Connection, analyse};
 
 /// Engines `kernel` and `real`, which differ in the kinds of flows that they run.
@@ -81,8 +80,9 @@ fn start(
     capture: Option<(&Path, u32)>,
     stop: &Stop,
 ) -> Result<Ended, EngineError> {
-    let load = folder.join("load.json");
-    fs::write(&load, request.to_json().to_string()).map_err(|error| cannot("write a file", &error))?;
+    let load = folder.join("request");
+    let bytes = postcard::to_allocvec(request).expect("a vector accepts all requests");
+    fs::write(&load, bytes).map_err(|error| cannot("write a file", &error))?;
     let program = program()?;
     let command: [OsString; 3] = [program.into(), "load".into(), load.clone().into()];
     let links = words::links(physics)?;
@@ -132,7 +132,7 @@ fn captured(capture: &Path, physics: &Physics) -> Result<Vec<(String, f64)>, Eng
 
 /// Returns the outcome of a repetition. `None` if the load program or a link printed no counts.
 fn outcome(physics: &Physics, request: &Request, ended: &Ended, measure: &Measure) -> Option<Run> {
-    let counts: Value = serde_json::from_slice(&ended.stdout).ok()?;
+    let counts: Counts = postcard::from_bytes(&ended.stdout).ok()?;
     let accounts = Some(&ended.accounts[..]).filter(|it| it.len() == physics.links.len())?;
     let mut run = outcome::of(physics, request, &counts, accounts, measure)?;
     run.is_host_limited = ended.is_host_limited();

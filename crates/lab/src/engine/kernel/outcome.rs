@@ -8,15 +8,15 @@ use serde_json::Value;
 
 use super::super::Run;
 use super::super::flow_metrics::{
-    Datagrams, Delivered, FlowMetrics, Received, bin_start, equal_lengths, keeps_series, number, padded,
-    rate, together,
+    Datagrams, Delivered, FlowMetrics, Received, bin_start, equal_lengths, keeps_series, link_name, number,
+    of_flows, padded,
 };
 use super::super::programs::LinkAccount;
 use crate::cell::Physics;
 use crate::experiment::Measure;
 use crate::flow::FlowKind;
-use crate::load::request::{Request, time};
-use crate::load::{CA_CWR, CA_LOSS, CA_RECOVERY, numbers};
+use crate::load::request::Request;
+use crate::load::{CA_CWR, CA_LOSS, CA_RECOVERY, Counts, FlowCounts, Sample};
 use crate::statistics::mean;
 
 /// Bits of a packet that fills Ethernet.
@@ -28,37 +28,28 @@ const QUEUE_SHARE: f64 = 0.1;
 pub(super) fn of(
     physics: &Physics,
     request: &Request,
-    counts: &Value,
+    counts: &Counts,
     accounts: &[LinkAccount],
     measure: &Measure,
 ) -> Option<Run> {
-    let flows = counts["flows"].as_array().filter(|flows| flows.len() == request.flows.len())?;
+    let flows = Some(&counts.flows).filter(|flows| flows.len() == request.flows.len())?;
     let mut run = Run::default();
-    run.metrics.extend(time(&counts["processor_ns"]).map(|it| ("processor".to_owned(), it.as_secs_f64())));
+    run.metrics.insert("processor".to_owned(), counts.processor.as_secs_f64());
     run.series.bin_s = measure.series.as_secs_f64();
     let last = flows.iter().filter_map(ended).max().unwrap_or_default();
     let ended = physics.duration.unwrap_or(last);
-    let mut delivered = Vec::new();
-    for (flow, counts) in request.flows.iter().zip(flows) {
-        let mut metrics = FlowMetrics { flow, run: &mut run };
-        metrics.count("failed", counts["error"].is_string().into());
-        let it = if flow.kind == FlowKind::Udp {
-            datagrams(counts, ended, measure, &mut metrics)
-        } else {
-            transfer(counts, ended, physics, measure, &mut metrics)
-        };
-        if keeps_series(measure) {
-            let bps = it.bins.iter().map(|bytes| Some(rate(*bytes, measure.series)));
-            metrics.column("goodput", bps.collect());
+    of_flows(request.flows.iter().zip(flows), measure, &mut run, |counts, metrics| {
+        metrics.count("failed", counts.sent.error.is_some().into());
+        match metrics.flow.kind {
+            FlowKind::Udp => datagrams(counts, ended, measure, metrics),
+            _ => transfer(counts, ended, physics, measure, metrics),
         }
-        delivered.push((flow, it));
-    }
-    together(&delivered, measure.series, &mut run.metrics);
+    });
+    let start = counts.zero_monotonic.as_secs_f64();
     for (index, account) in accounts.iter().enumerate() {
-        let name = if accounts.len() == 1 { "link".to_owned() } else { format!("link{}", index + 1) };
+        let name = link_name(index, accounts.len());
         for (index, direction) in ["forward", "reverse"].into_iter().enumerate() {
-            let start = time(&counts["zero_monotonic_ns"]).map(|it| it.as_secs_f64());
-            let share = start.and_then(|start| account.utilisation(index, start, ended.as_secs_f64()));
+            let share = account.utilisation(index, start, ended.as_secs_f64());
             link(&name, direction, &account.end, share, &mut run.metrics);
         }
     }
@@ -67,81 +58,72 @@ pub(super) fn of(
 }
 
 /// Returns the time at which a flow ended: its last byte was read or, of datagrams, sent.
-fn ended(counts: &Value) -> Option<Duration> {
-    time(&counts["received"]["completed_ns"]).or_else(|| time(&counts["ended_ns"]))
+fn ended(counts: &FlowCounts) -> Option<Duration> {
+    counts.received.completed.or(counts.sent.ended)
 }
 
-fn micros(value: &Value) -> Option<f64> {
-    value.as_f64().map(|micros| micros / 1e6)
-}
-
-fn count(value: &Value) -> u64 {
-    value.as_u64().unwrap_or(0)
-}
-
-fn bins(received: &Value, end: Duration, width: Duration) -> Vec<u64> {
-    padded(numbers(&received["bins"]).collect(), end, width)
+/// Converts microseconds to seconds.
+fn seconds(micros: u64) -> f64 {
+    number(micros) / 1e6
 }
 
 fn transfer(
-    counts: &Value,
+    counts: &FlowCounts,
     ended: Duration,
     physics: &Physics,
     measure: &Measure,
     metrics: &mut FlowMetrics<'_>,
 ) -> Delivered {
     let flow = metrics.flow;
-    let read = &counts["received"];
-    let completed = time(&read["completed_ns"]);
-    let end = completed.unwrap_or(ended).min(ended);
+    let (read, sent) = (&counts.received, &counts.sent);
+    let end = read.completed.unwrap_or(ended).min(ended);
     let start = flow.start.0;
     let received = Received {
-        bytes: count(&read["bytes"]),
-        first_byte: time(&read["first_byte_ns"]),
-        completed,
-        delivered: Delivered { bins: bins(read, end, measure.series), start, end },
+        bytes: read.bytes,
+        first_byte: read.first_byte,
+        completed: read.completed,
+        delivered: Delivered { bins: padded(read.bins.clone(), end, measure.series), start, end },
     };
     let cut = received.add_to(measure, metrics);
-    metrics.add("bytes-written", counts["sent_bytes"].as_f64());
-    metrics.time("handshake-rtt", time(&counts["handshake_ns"]));
-    let samples = Samples::new(&counts["samples"]);
+    metrics.count("bytes-written", sent.bytes);
+    metrics.time("handshake-rtt", sent.handshake);
+    let samples = Samples(&counts.samples);
     counters(&samples, metrics);
     samples.means(bin_start(cut, measure.series), metrics);
     if keeps_series(measure) {
         samples.columns(measure.series, metrics);
     }
-    let shortest = micros(&counts["samples"]["last"]["min_rtt_us"]).unwrap_or_default();
+    let shortest = samples.last().map_or(0.0, |last| seconds(last.min_rtt_us));
     let queue = shortest * (1.0 + QUEUE_SHARE) + packet_time(physics, flow.reverse);
-    let handshake = time(&counts["handshake_ns"]).unwrap_or_default();
-    for (limit, share) in samples.limits(start, handshake, end, queue) {
-        metrics.add(&format!("limit.{limit}"), Some(share));
-    }
+    samples.limits([start, end], sent.handshake.unwrap_or_default(), queue, metrics);
     received.delivered
 }
 
 /// Adds the counters of the last sample. Where the kernel does not count timeouts and recoveries,
 /// samples in these states count.
 fn counters(samples: &Samples<'_>, metrics: &mut FlowMetrics<'_>) {
-    let last = samples.last;
-    for (metric, key) in [
-        ("retransmitted", "retransmitted"),
-        ("spurious", "duplicates"),
-        ("packets-sent", "segments_sent"),
-        ("acks-received", "segments_received"),
-        ("mss", "mss"),
-        ("lost", "lost"),
-        ("lost-receiver-socket", "lost_to_socket"),
-    ] {
-        metrics.add(metric, last[key].as_f64());
+    let last = samples.last();
+    for (metric, count) in last.into_iter().flat_map(|last| {
+        [
+            ("retransmitted", Some(last.retransmitted)),
+            ("spurious", Some(last.duplicates)),
+            ("packets-sent", Some(last.segments_sent)),
+            ("acks-received", Some(last.segments_received)),
+            ("mss", Some(last.mss)),
+            ("lost", last.lost),
+            ("lost-receiver-socket", last.lost_to_socket),
+        ]
+    }) {
+        metrics.add(metric, count.map(number));
     }
-    metrics.add("rtt-min", micros(&last["min_rtt_us"]));
-    metrics.add("waited-window", micros(&last["window_limited_us"]));
-    metrics.add("waited-buffer", micros(&last["buffer_limited_us"]));
-    let timeouts = samples.rises("ca_state", CA_LOSS);
-    metrics.add("timeouts", last["timeouts"].as_f64().or(Some(number(timeouts.len() as u64))));
-    let recoveries = samples.rises("ca_state", CA_RECOVERY);
-    metrics.add("recoveries", last["recoveries"].as_f64().or(Some(number(recoveries.len() as u64))));
-    metrics.count("ecn-reductions", samples.rises("ca_state", CA_CWR).len() as u64);
+    metrics.add("rtt-min", last.map(|last| seconds(last.min_rtt_us)));
+    metrics.add("waited-window", last.map(|last| seconds(last.window_limited_us)));
+    metrics.add("waited-buffer", last.map(|last| seconds(last.buffer_limited_us)));
+    let timeouts = samples.rises(CA_LOSS);
+    metrics.count("timeouts", last.and_then(|last| last.timeouts).unwrap_or(timeouts.len() as u64));
+    let recoveries = samples.rises(CA_RECOVERY);
+    metrics.count("recoveries", last.and_then(|last| last.recoveries).unwrap_or(recoveries.len() as u64));
+    metrics.count("ecn-reductions", samples.rises(CA_CWR).len() as u64);
     metrics.events("timeout", timeouts);
     metrics.events("fast-retransmit", recoveries);
 }
@@ -153,156 +135,131 @@ fn packet_time(physics: &Physics, reverse: bool) -> f64 {
     link.and_then(|link| link.highest_rate()).map_or(0.0, |rate| PACKET_BITS / rate.as_bps_f64())
 }
 
-/// Samples of `TCP_INFO` in columns.
-struct Samples<'a> {
-    /// Counters of the last sample.
-    last: &'a Value,
-    columns: BTreeMap<&'a str, Vec<u64>>,
-    at: Vec<Duration>,
-}
+/// Samples of a sender.
+struct Samples<'a>(&'a [(Duration, Sample)]);
 
-impl<'a> Samples<'a> {
-    fn new(columns: &'a Value) -> Self {
-        let at = numbers(&columns["at_ns"]).map(Duration::from_nanos).collect();
-        let lists = columns.as_object().into_iter().flatten().filter(|(_, list)| list.is_string());
-        let lists = lists.map(|(name, list)| (&**name, numbers(list).collect()));
-        Self { last: &columns["last"], columns: lists.collect(), at }
+impl Samples<'_> {
+    fn last(&self) -> Option<&Sample> {
+        self.0.last().map(|(_, sample)| sample)
     }
 
-    fn value(&self, name: &str, row: usize) -> u64 {
-        self.column(name).get(row).copied().unwrap_or(0)
-    }
-
-    fn column(&self, name: &str) -> &[u64] {
-        self.columns.get(name).map_or(&[], Vec::as_slice)
-    }
-
-    /// Returns the times at which a column becomes `level`, seconds.
-    fn rises(&self, name: &str, level: u64) -> Vec<f64> {
-        let values = self.column(name);
-        let pairs = (1..values.len()).filter(|row| values[*row] == level && values[row - 1] != level);
-        pairs.map(|row| self.at[row].as_secs_f64()).collect()
+    /// Returns the times at which the congestion control enters a state, seconds.
+    fn rises(&self, state: u64) -> Vec<f64> {
+        let is_rise =
+            |pair: &&[(Duration, Sample)]| pair[1].1.ca_state == state && pair[0].1.ca_state != state;
+        self.0.windows(2).filter(is_rise).map(|pair| pair[1].0.as_secs_f64()).collect()
     }
 
     /// Adds the means and extremes of the samples from `from` on.
     fn means(&self, from: Duration, metrics: &mut FlowMetrics<'_>) {
-        let first = self.at.partition_point(|at| *at < from);
-        let after = |name: &str| -> Vec<f64> {
-            self.column(name).get(first..).unwrap_or_default().iter().map(|it| number(*it)).collect()
+        let samples = &self.0[self.0.partition_point(|(at, _)| *at < from)..];
+        let after = |value: fn(&Sample) -> u64| -> Vec<f64> {
+            samples.iter().map(|(_, sample)| number(value(sample))).collect()
         };
-        let cwnd = after("cwnd");
+        let cwnd = after(|it| it.cwnd);
         metrics.add("cwnd-mean", mean(&cwnd));
         metrics.add("cwnd-max", cwnd.iter().copied().reduce(f64::max));
-        let rtts: Vec<f64> = after("srtt_us").iter().filter(|it| **it > 0.0).map(|it| it / 1e6).collect();
+        let rtts: Vec<f64> =
+            after(|it| it.srtt_us).iter().filter(|it| **it > 0.0).map(|it| it / 1e6).collect();
         metrics.add("rtt-mean", mean(&rtts));
         metrics.add("rtt-max", rtts.iter().copied().reduce(f64::max));
-        metrics.add("in-flight-mean", mean(&after("in_flight")));
+        metrics.add("in-flight-mean", mean(&after(|it| it.in_flight)));
     }
 
     /// Adds the first sample of each bin.
     fn columns(&self, width: Duration, metrics: &mut FlowMetrics<'_>) {
         let bin_of = |at: &Duration| usize::try_from(at.as_nanos() / width.as_nanos().max(1)).unwrap_or(0);
-        let bins = self.at.last().map_or(0, |at| bin_of(at) + 1);
-        let mut rows = vec![None; bins];
-        for (row, at) in self.at.iter().enumerate() {
-            rows[bin_of(at)].get_or_insert(row);
+        let mut rows: Vec<Option<&Sample>> = vec![None; self.0.last().map_or(0, |(at, _)| bin_of(at) + 1)];
+        for (at, sample) in self.0 {
+            rows[bin_of(at)].get_or_insert(sample);
         }
-        let binned = |name: &str| -> Vec<Option<u64>> {
-            rows.iter().map(|row| row.map(|row| self.value(name, row))).collect()
+        let plain =
+            |value: fn(&Sample) -> u64| rows.iter().map(|it| it.map(|it| number(value(it)))).collect();
+        let positive = |value: fn(&Sample) -> u64, unit: f64| {
+            let values = rows.iter().map(|row| row.map(value).filter(|it| *it > 0));
+            values.map(|it| it.map(|it| number(it) / unit)).collect()
         };
-        let plain = |name: &str| binned(name).iter().map(|it| it.map(number)).collect();
-        let positive = |name: &str, unit: f64| {
-            binned(name).iter().map(|it| it.filter(|it| *it > 0).map(|it| number(it) / unit)).collect()
-        };
-        metrics.column("cwnd", plain("cwnd"));
-        metrics.column("ssthresh", positive("ssthresh", 1.0));
-        metrics.column("srtt", positive("srtt_us", 1e6));
-        metrics.column("rto", positive("rto_us", 1e6));
-        metrics.column("in-flight", plain("in_flight"));
-        metrics.column("rwnd", plain("peer_window"));
+        metrics.column("cwnd", plain(|it| it.cwnd));
+        metrics.column("ssthresh", positive(|it| it.ssthresh, 1.0));
+        metrics.column("srtt", positive(|it| it.srtt_us, 1e6));
+        metrics.column("rto", positive(|it| it.rto_us, 1e6));
+        metrics.column("in-flight", plain(|it| it.in_flight));
+        metrics.column("rwnd", plain(|it| it.peer_window));
     }
 
-    /// Returns for each limit the share of the flow's life in which it bound. The kernel counts the
+    /// Adds for each limit the share of the flow's life in which it bound. The kernel counts the
     /// times of the receiver's window, the send buffer and the application. The rest is the link's
     /// while the round trip is longer than `queue` seconds, and the congestion window's otherwise.
     fn limits(
         &self,
-        start: Duration,
+        [start, end]: [Duration; 2],
         handshake: Duration,
-        end: Duration,
         queue: f64,
-    ) -> Vec<(&'static str, f64)> {
+        metrics: &mut FlowMetrics<'_>,
+    ) {
         let mut recovery = 0.0;
         // Times outside recovery. The kernel counts in ticks of up to 10 ms, so only sums are
         // exact.
         let (mut all, mut busy, mut window, mut host) = (0.0, 0.0, 0.0, 0.0);
         let (mut queued, mut unqueued) = (0.0, 0.0);
-        let seconds = |name: &str, row: usize| {
-            let rise = self.value(name, row).saturating_sub(self.value(name, row - 1));
-            number(rise) / 1e6
-        };
-        for row in 1..self.at.len() {
-            let (from, to) = (self.at[row - 1].max(start + handshake), self.at[row].min(end));
+        for pair in self.0.windows(2) {
+            let [(before, old), (at, new)] = pair else { continue };
+            let rise = |value: fn(&Sample) -> u64| seconds(value(new).saturating_sub(value(old)));
+            let (from, to) = ((*before).max(start + handshake), (*at).min(end));
             let span = to.saturating_sub(from).as_secs_f64();
-            if self.value("ca_state", row) >= CA_RECOVERY {
+            if new.ca_state >= CA_RECOVERY {
                 recovery += span;
                 continue;
             }
             all += span;
-            busy += seconds("busy_us", row);
-            window += seconds("window_limited_us", row);
-            host += seconds("buffer_limited_us", row);
-            let is_queued = number(self.value("srtt_us", row)) / 1e6 > queue;
-            *(if is_queued { &mut queued } else { &mut unqueued }) += span;
+            busy += rise(|it| it.busy_us);
+            window += rise(|it| it.window_limited_us);
+            host += rise(|it| it.buffer_limited_us);
+            *(if seconds(new.srtt_us) > queue { &mut queued } else { &mut unqueued }) += span;
         }
         let handshake = handshake.min(end.saturating_sub(start)).as_secs_f64();
         let life = handshake + recovery + all;
         if life <= 0.0 {
-            return Vec::new();
+            return;
         }
         let application = f64::max(all - busy, 0.0);
         let window = window.min(all - application);
         let host = host.min(all - application - window);
         let rest = all - application - window - host;
         let link = if queued > 0.0 { rest * queued / (queued + unqueued) } else { 0.0 };
-        let parts = [
-            ("start", handshake),
-            ("application", application),
-            ("recovery", recovery),
-            ("window", window),
-            ("link", link),
-            ("cwnd", rest - link),
-            ("host", host),
-        ];
-        parts.map(|(part, seconds)| (part, seconds / life)).to_vec()
+        let parts = [handshake, application, recovery, window, link, rest - link, host];
+        metrics.limits(parts, life);
     }
 }
 
-fn datagrams(counts: &Value, ended: Duration, measure: &Measure, metrics: &mut FlowMetrics<'_>) -> Delivered {
-    let received = &counts["received"];
+fn datagrams(
+    counts: &FlowCounts,
+    ended: Duration,
+    measure: &Measure,
+    metrics: &mut FlowMetrics<'_>,
+) -> Delivered {
+    let (sent, received) = (&counts.sent, &counts.received);
     let flow = metrics.flow;
     let start = flow.start.0;
     let end = flow.stop.unwrap_or(ended).min(ended);
-    let (sent, delivered) = (count(&counts["sent_packets"]), count(&received["packets"]));
-    let delay = time(&received["delay_sum_ns"]).unwrap_or_default();
     let datagrams = Datagrams {
-        sent,
-        sent_bytes: count(&counts["sent_bytes"]),
-        delivered,
-        delivered_bytes: count(&received["bytes"]),
+        sent: sent.packets,
+        sent_bytes: sent.bytes,
+        delivered: received.packets,
+        delivered_bytes: received.bytes,
         // Datagrams that arrive after the end are not lost.
-        lost: sent.saturating_sub(delivered + count(&received["late_packets"])),
-        reordered: count(&received["reordered"]),
-        blocked: time(&counts["blocked_ns"]).unwrap_or_default(),
-        jitter_s: received["jitter_s"].as_f64().unwrap_or(0.0),
-        longest_gap: time(&received["longest_gap_ns"]).unwrap_or_default(),
-        mean_delay: delay.checked_div(u32::try_from(delivered).unwrap_or(u32::MAX)),
-        max_delay: time(&received["delay_max_ns"]).unwrap_or_default(),
+        lost: sent.packets.saturating_sub(received.packets + received.late_packets),
+        reordered: received.reordered,
+        blocked: sent.blocked,
+        jitter_s: received.jitter_s,
+        longest_gap: received.longest_gap,
+        mean_delay: received.delay_sum.checked_div(u32::try_from(received.packets).unwrap_or(u32::MAX)),
+        max_delay: received.delay_max,
     };
     datagrams.add_to(end.saturating_sub(start), metrics);
-    metrics.count("bytes", datagrams.delivered_bytes);
-    metrics.add("refused", counts["refused_packets"].as_f64());
-    Delivered { bins: bins(received, ended, measure.series), start, end }
+    metrics.count("bytes", received.bytes);
+    metrics.count("refused", sent.refused);
+    Delivered { bins: padded(received.bins.clone(), ended, measure.series), start, end }
 }
 
 /// Adds the account of one direction of a link, and its utilisation.
@@ -345,33 +302,40 @@ mod tests {
     use crate::cell::EngineKind;
     use crate::experiment::WarmUp;
     use crate::flow::Flow;
+    use crate::load::{Received as ReceivedCounts, Sent};
 
     /// Time 0 of the flows on the system's monotonic clock.
     const START: Duration = Duration::from_secs(7);
 
-    /// Counts as the load program prints them: a transfer of 3,000 bytes in 0.25 s with one
-    /// timeout.
-    fn counts() -> Value {
-        json!({ "zero_monotonic_ns": 7_000_000_000_u64, "flows": [{
-            "name": "a", "handshake_ns": 10_000_000, "sent_bytes": 3_000, "sent_packets": 0,
-            "refused_packets": 0, "blocked_ns": 0, "ended_ns": 200_000_000, "error": null,
-            "received": {
-                "bytes": 3_000, "bins": "1000 0 2000", "first_byte_ns": 20_000_000,
-                "completed_ns": 250_000_000, "packets": 0, "late_packets": 0,
-            },
-            "samples": {
-                "at_ns": "10000000 110000000 210000000 250000000",
-                "cwnd": "14480 1448 2896 2896",
-                "ssthresh": "0 7240 7240 7240",
-                "srtt_us": "10000 10000 30000 30000",
-                "ca_state": "0 4 0 0",
-                "in_flight": "2896 1448 0 0",
-                "busy_us": "0 100000 180000 200000",
-                "window_limited_us": "0 0 40000 40000",
-                "buffer_limited_us": "0 0 0 0",
-                "last": { "retransmitted": 2, "timeouts": 1, "min_rtt_us": 10_000, "mss": 1_448 },
-            },
-        }]})
+    /// Counts of a transfer of 3,000 bytes in 0.25 s with one timeout.
+    fn counts() -> Counts {
+        let millis = Duration::from_millis;
+        let last = Sample {
+            retransmitted: 2,
+            timeouts: Some(1),
+            min_rtt_us: 10_000,
+            mss: 1_448,
+            ..Sample::default()
+        };
+        let sample = |at,
+                      [cwnd, ssthresh, srtt_us, ca_state, in_flight, busy_us, window_limited_us]: [u64;
+                          7]| {
+            let sample =
+                Sample { ca_state, cwnd, ssthresh, in_flight, srtt_us, busy_us, window_limited_us, ..last };
+            (millis(at), sample)
+        };
+        let samples = vec![
+            sample(10, [14_480, 0, 10_000, 0, 2_896, 0, 0]),
+            sample(110, [1_448, 7_240, 10_000, 4, 1_448, 100_000, 0]),
+            sample(210, [2_896, 7_240, 30_000, 0, 0, 180_000, 40_000]),
+            sample(250, [2_896, 7_240, 30_000, 0, 0, 200_000, 40_000]),
+        ];
+        let (mut sent, mut received) = (Sent::default(), ReceivedCounts::default());
+        (sent.handshake, sent.bytes, sent.ended) = (Some(millis(10)), 3_000, Some(millis(200)));
+        (received.bytes, received.bins) = (3_000, vec![1_000, 0, 2_000]);
+        (received.first_byte, received.completed) = (Some(millis(20)), Some(millis(250)));
+        let flows = vec![FlowCounts { sent, received, samples }];
+        Counts { flows, processor: Duration::ZERO, zero_monotonic: START }
     }
 
     /// Account of a link that works longer than the flow lives.
@@ -389,7 +353,7 @@ mod tests {
         LinkAccount::read(lines.into_iter()).expect("an account with an end")
     }
 
-    fn run(flow: Flow, counts: &Value) -> Option<Run> {
+    fn run(flow: Flow, counts: &Counts) -> Option<Run> {
         let physics = Physics {
             engine: EngineKind::Kernel,
             duration: None,
@@ -451,10 +415,12 @@ mod tests {
         // queue.
         assert!((limit("recovery") - 0.4).abs() < 1e-9 && (limit("window") - 0.16).abs() < 1e-9);
         assert!((limit("application") - 0.16).abs() < 1e-9 && (limit("link") - 0.24).abs() < 1e-9);
-        let (mut counts, all) = (counts(), json!("0 100000 200000 240000"));
-        let it = &mut counts["flows"][0]["samples"];
-        (it["ca_state"], it["window_limited_us"]) = (json!("0 0 0 0"), json!("0 0 0 0"));
-        (it["busy_us"], it["buffer_limited_us"]) = (all.clone(), all);
+        let mut counts = counts();
+        let limited = [0, 100_000, 200_000, 240_000];
+        for ((_, sample), all) in counts.flows[0].samples.iter_mut().zip(limited) {
+            (sample.ca_state, sample.window_limited_us) = (0, 0);
+            (sample.busy_us, sample.buffer_limited_us) = (all, all);
+        }
         let host = self::run(tcp(), &counts).expect("counts").metrics["a.limit.host"];
         assert!((host - 0.96).abs() < 1e-9, "all but the handshake: {host}");
     }
@@ -472,9 +438,9 @@ mod tests {
     #[test]
     fn datagrams_on_the_way_are_not_lost() {
         let mut counts = counts();
-        let flow = &mut counts["flows"][0];
-        flow["sent_packets"] = 10.into();
-        (flow["received"]["packets"], flow["received"]["late_packets"]) = (7.into(), 2.into());
+        let flow = &mut counts.flows[0];
+        flow.sent.packets = 10;
+        (flow.received.packets, flow.received.late_packets) = (7, 2);
         let udp = Flow { kind: FlowKind::Udp, rate: Some(1_000_000), ..Flow::new("a") };
         let run = run(udp, &counts).expect("counts of the request");
         assert_eq!((run.metrics["a.lost"], run.metrics["a.loss"]), (1.0, 0.1));
@@ -482,7 +448,9 @@ mod tests {
 
     #[test]
     fn counts_of_other_flows_are_refused() {
-        assert!(run(tcp(), &json!({ "flows": [] })).is_none());
-        assert!(run(tcp(), &json!({})).is_none());
+        assert!(run(tcp(), &Counts::default()).is_none());
+        let mut twice = counts();
+        twice.flows.push(FlowCounts::default());
+        assert!(run(tcp(), &twice).is_none());
     }
 }

@@ -9,8 +9,8 @@ use rdt_emulator::LinkConfig;
 use rdt_emulator::spec::PathSpec;
 
 use super::super::EngineError;
-use super::super::words::{IPV6, check_source, flow_error, sender, shares_air, start};
-use crate::cell::{EngineKind, Physics};
+use super::super::words::{check_source, flow_error, sender, shares_air, start};
+use crate::cell::{EngineKind, IPV6, Physics};
 use crate::experiment::Measure;
 use crate::flow::{DEFAULT_PACKET, Flow, FlowKind, UDP_HEADERS, UDP_HEADERS_IPV6};
 use crate::load::request::Request;

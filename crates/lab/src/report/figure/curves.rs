@@ -147,27 +147,22 @@ fn residuals(scene: &mut Scene, x: Axis, curves: &[Curve]) -> Option<Panel> {
     Some(panel)
 }
 
-/// Offered against delivered rate, with loss.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Offered {
-    /// Identifier and title.
-    pub heading: Heading,
-    /// Delivered rate against offered rate.
-    pub delivered: Vec<Curve>,
-    /// Share of lost packets against offered rate.
-    pub loss: Vec<Curve>,
-    /// Rates that the link can deliver at most, with names.
-    pub limits: Vec<(String, f64)>,
-    /// Factor on the horizontal axis with its levels, and the offered rates at them. `None`: the
-    /// factor is the offered rate.
-    pub against: Option<(Quantity, Vec<Tick>, Vec<Curve>)>,
-}
+/// Factor on the horizontal axis with its levels, and the offered rates at them.
+pub type Against = (Quantity, Vec<Tick>, Vec<Curve>);
 
-/// Draws delivered rates with the offered ones and the limits, and below them the loss.
-pub fn offered(data: &Offered) -> Scene {
+/// Draws delivered rates with the offered ones and the named rates that the link can deliver at
+/// most, and below them the share of lost packets. Without `against` the factor is the offered
+/// rate.
+pub fn offered(
+    heading: &Heading,
+    delivered: &[Curve],
+    loss: &[Curve],
+    limits: Vec<(String, f64)>,
+    against: Option<Against>,
+) -> Scene {
     let quantity = |name: &str| Quantity { name: name.to_owned(), unit: Unit::Rate };
-    let largest = data.delivered.iter().flat_map(|c| c.rows.iter().map(|row| row.x)).fold(0.0, f64::max);
-    let mut curves = data.delivered.clone();
+    let largest = delivered.iter().flat_map(|c| c.rows.iter().map(|row| row.x)).fold(0.0, f64::max);
+    let mut curves = delivered.to_vec();
     let all_delivered = Curve {
         name: "all delivered".to_owned(),
         origin: Origin::Theory,
@@ -177,23 +172,23 @@ pub fn offered(data: &Offered) -> Scene {
         valid: None,
     };
     let by_itself = || (quantity("offered"), Vec::new(), vec![all_delivered]);
-    let (x, levels, offered) = data.against.clone().unwrap_or_else(by_itself);
+    let (x, levels, offered) = against.unwrap_or_else(by_itself);
     curves.extend(offered);
     let mut scene = lines(&Lines {
-        heading: data.heading.clone(),
+        heading: heading.clone(),
         of: quantity("delivered"),
         x,
         levels,
         log_x: false,
         log_y: false,
         curves,
-        limits: data.limits.clone(),
+        limits,
     });
     let x = scene.panels[0].x.clone();
-    let values = extent(data.loss.iter().flat_map(|c| &c.rows));
+    let values = extent(loss.iter().flat_map(|c| &c.rows));
     let y = Axis::linear("lost", Unit::Share, values, true).sparse();
     let mut panel = Panel::new(LOW, x, y);
-    draw_curves(&mut scene, &mut panel, &data.loss);
+    draw_curves(&mut scene, &mut panel, loss);
     scene.panels.push(panel);
     describe(&mut scene, true);
     scene

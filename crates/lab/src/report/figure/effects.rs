@@ -18,40 +18,28 @@ pub struct Effect {
     pub stands_out: bool,
 }
 
-/// Effects of a design.
-#[derive(Debug, Clone, PartialEq)]
-pub struct HalfNormal {
-    /// Identifier and title.
-    pub heading: Heading,
-    /// Quantity of the response.
-    pub of: Quantity,
-    /// All effects of the design.
-    pub effects: Vec<Effect>,
-    /// Lenth's margin of error, if the design is not replicated.
-    pub margin: Option<f64>,
-}
-
 /// Distance below which a name would cover another, as a share of the vertical axis.
 const MIN_NAME_DISTANCE: f64 = 0.05;
 
 /// Draws the magnitudes of the effects against the quantiles that noise alone would have. Effects
-/// of noise are on a line through the origin; effects that stand out are named.
-pub fn half_normal(data: &HalfNormal) -> Scene {
-    let mut scene = data.heading.scene();
-    let mut effects: Vec<&Effect> = data.effects.iter().collect();
+/// of noise are on a line through the origin; effects that stand out are named. `margin` is Lenth's
+/// margin of error, if the design is not replicated.
+pub fn half_normal(heading: &Heading, of: &Quantity, all: &[Effect], margin: Option<f64>) -> Scene {
+    let mut scene = heading.scene();
+    let mut effects: Vec<&Effect> = all.iter().collect();
     effects.sort_by(|a, b| a.value.abs().total_cmp(&b.value.abs()));
     let scores = half_normal_scores(effects.len());
     let place = |i: usize| Row::at(scores[i], effects[i].value.abs());
     let (out, noise): (Vec<usize>, Vec<usize>) = (0..effects.len()).partition(|i| effects[*i].stands_out);
     let x =
         Axis::linear("quantile of the half-normal distribution", Unit::None, scores.iter().copied(), true);
-    let values = effects.iter().map(|effect| effect.value.abs()).chain(data.margin);
-    let mut panel = Panel::new(HEIGHT, x, Axis::linear(&data.of.name, data.of.unit, values, true));
+    let values = effects.iter().map(|effect| effect.value.abs()).chain(margin);
+    let mut panel = Panel::new(HEIGHT, x, Axis::linear(&of.name, of.unit, values, true));
     let series = scene.series("effects that stand out", 1, Origin::Measured);
     panel.draw(series, Mark::Points, out.iter().map(|i| place(*i)).collect());
     let series = scene.series("effects within the noise", 0, Origin::Published);
     panel.draw(series, Mark::Points, noise.iter().map(|i| place(*i)).collect());
-    if let Some(margin) = data.margin {
+    if let Some(margin) = margin {
         let series = scene.series("margin of error (Lenth)", DARKEST, Origin::Theory);
         panel.draw(series, Mark::Levels, vec![Row::at(0.0, margin)]);
     }
@@ -72,7 +60,7 @@ pub fn half_normal(data: &HalfNormal) -> Scene {
     scene.description = if names.is_empty() {
         format!("None of {} effects stands out of the noise.", effects.len())
     } else {
-        let test = if data.margin.is_some() { "Lenth's margin of error" } else { "its own 95 % interval" };
+        let test = if margin.is_some() { "Lenth's margin of error" } else { "its own 95 % interval" };
         let (count, names) = (effects.len(), names.join(", "));
         format!("Of {count} effects these stand out, each by {test}, the largest first: {names}.")
     };

@@ -9,11 +9,11 @@ mod spread;
 mod time;
 
 pub use compare::{FactorMeans, Means, marginals, means};
-pub use curves::{Lines, Offered, lines, offered};
-pub use effects::{Effect, HalfNormal, half_normal};
-pub use parts::{Heat, Partition, heat, partition};
-pub use spread::{Distribution, Ellipses, Spread, distribution, ellipses, spread};
-pub use time::{Column, EventTimes, Share, TimePanel, TimeSeries, bin_end, share, time_series};
+pub use curves::{Against, Lines, lines, offered};
+pub use effects::{Effect, half_normal};
+pub use parts::{heat, partition};
+pub use spread::{distribution, ellipses, spread};
+pub use time::{Column, EventTimes, TimePanel, TimeSeries, bin_end, share, time_series};
 
 use super::scale::Unit;
 use super::scene::{Layer, Mark, Origin, Panel, Row, Scene};

@@ -4,36 +4,23 @@ use super::super::scale::{Axis, Unit, number};
 use super::super::scene::{Mark, Origin, Panel, Row, Scene};
 use super::{Heading, Quantity};
 
-/// Wholes, such as lives of flows or airtimes of packets, divided into the same parts.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Partition {
-    /// Identifier and title.
-    pub heading: Heading,
-    /// Quantity on the horizontal axis: a share, or a time.
-    pub of: Quantity,
-    /// Names of the parts.
-    pub parts: Vec<String>,
-    /// Name of each whole with the size of each part.
-    pub wholes: Vec<(String, Vec<f64>)>,
-}
-
-/// Draws a bar for each whole, divided into its parts.
-pub fn partition(data: &Partition) -> Scene {
-    let mut scene = data.heading.scene();
-    let totals = data.wholes.iter().map(|(_, sizes)| sizes.iter().sum::<f64>());
-    let x = Axis::linear(&data.of.name, data.of.unit, totals.clone(), true);
+/// Draws wholes that are divided into the same parts, such as lives of flows: a bar for each. `of`
+/// is a share or a time, and a whole has a name and the size of each part.
+pub fn partition(heading: &Heading, of: &Quantity, parts: &[String], wholes: &[(String, Vec<f64>)]) -> Scene {
+    let mut scene = heading.scene();
+    let totals = wholes.iter().map(|(_, sizes)| sizes.iter().sum::<f64>());
+    let x = Axis::linear(&of.name, of.unit, totals.clone(), true);
     // Sums of shares may exceed 1 by rounding, and 100 % is the end then.
-    let x = if data.of.unit == Unit::Share && totals.clone().all(|total| total < 1.0 + 1e-6) {
-        Axis::linear(&data.of.name, data.of.unit, [1.0], true)
+    let x = if of.unit == Unit::Share && totals.clone().all(|total| total < 1.0 + 1e-6) {
+        Axis::linear(&of.name, of.unit, [1.0], true)
     } else {
         x
     };
     // The first whole is at the top.
-    let names = data.wholes.iter().rev().map(|(name, _)| name.clone()).collect();
-    let mut panel = Panel::new(22.0 * number(data.wholes.len()) + 8.0, x, Axis::names("", names));
-    for (part, name) in data.parts.iter().enumerate() {
-        let rows: Vec<Row> = data
-            .wholes
+    let names = wholes.iter().rev().map(|(name, _)| name.clone()).collect();
+    let mut panel = Panel::new(22.0 * number(wholes.len()) + 8.0, x, Axis::names("", names));
+    for (part, name) in parts.iter().enumerate() {
+        let rows: Vec<Row> = wholes
             .iter()
             .rev()
             .enumerate()
@@ -50,10 +37,9 @@ pub fn partition(data: &Partition) -> Scene {
     scene.panels.push(panel);
     let largest = |sizes: &[f64]| {
         let found = sizes.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1))?;
-        Some(format!("{} {}", data.parts.get(found.0)?, data.of.unit.text(*found.1)))
+        Some(format!("{} {}", parts.get(found.0)?, of.unit.text(*found.1)))
     };
-    let sentences: Vec<String> = data
-        .wholes
+    let sentences: Vec<String> = wholes
         .iter()
         .filter_map(|(name, sizes)| Some(format!("{name}: mostly {}.", largest(sizes)?)))
         .collect();
@@ -61,33 +47,25 @@ pub fn partition(data: &Partition) -> Scene {
     scene
 }
 
-/// Values for the levels of two factors.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Heat {
-    /// Identifier and title.
-    pub heading: Heading,
-    /// Quantity of the values.
-    pub of: Quantity,
-    /// Factor on the horizontal axis with its levels.
-    pub x: (String, Vec<String>),
-    /// Factor on the vertical axis with its levels, from bottom to top.
-    pub y: (String, Vec<String>),
-    /// Index of the level of `x`, of `y`, and the value.
-    pub values: Vec<(usize, usize, f64)>,
-}
-
-/// Draws a cell for each pair of levels, coloured and labelled by its value.
-pub fn heat(data: &Heat) -> Scene {
-    let mut scene = data.heading.scene();
-    let finite = || data.values.iter().map(|(_, _, value)| *value).filter(|value| value.is_finite());
+/// Draws values for the levels of two factors: a cell for each pair, coloured and labelled. A value
+/// has the indices of its levels. Those of the vertical axis are from bottom to top.
+pub fn heat(
+    heading: &Heading,
+    of: &Quantity,
+    (x_name, x_levels): (&str, &[String]),
+    (y_name, y_levels): (&str, &[String]),
+    values: &[(usize, usize, f64)],
+) -> Scene {
+    let mut scene = heading.scene();
+    let finite = || values.iter().map(|(_, _, value)| *value).filter(|value| value.is_finite());
     let (low, high) = (finite().fold(f64::INFINITY, f64::min), finite().fold(f64::NEG_INFINITY, f64::max));
-    let (factor, unit) = data.of.unit.shown(low.abs().max(high.abs()));
-    let name = if unit.is_empty() { data.of.name.clone() } else { format!("{} ({unit})", data.of.name) };
-    let x = Axis::names(&data.x.0, data.x.1.clone());
-    let y = Axis::names(&data.y.0, data.y.1.clone());
-    let mut panel = Panel::new(26.0 * number(data.y.1.len()), x, y);
+    let (factor, unit) = of.unit.shown(low.abs().max(high.abs()));
+    let name = if unit.is_empty() { of.name.clone() } else { format!("{} ({unit})", of.name) };
+    let x = Axis::names(x_name, x_levels.to_vec());
+    let y = Axis::names(y_name, y_levels.to_vec());
+    let mut panel = Panel::new(26.0 * number(y_levels.len()), x, y);
     let place = |value: f64| if high > low { (value - low) / (high - low) } else { 0.5 };
-    let rows = data.values.iter().filter(|(_, _, value)| value.is_finite()).map(|(x, y, value)| Row {
+    let rows = values.iter().filter(|(_, _, value)| value.is_finite()).map(|(x, y, value)| Row {
         x: number(*x),
         y: number(*y),
         low: Some(value * factor),
@@ -100,10 +78,10 @@ pub fn heat(data: &Heat) -> Scene {
     scene.panels.push(panel);
     scene.description = format!(
         "{name} for {} and {}, from {} to {}.",
-        data.x.0,
-        data.y.0,
-        data.of.unit.text(low),
-        data.of.unit.text(high)
+        x_name,
+        y_name,
+        of.unit.text(low),
+        of.unit.text(high)
     );
     scene
 }

@@ -6,19 +6,6 @@ use super::super::scale::{Axis, Scale, Tick, number};
 use super::super::scene::{Mark, Origin, Panel, Row, Scene};
 use super::{HEIGHT, Heading, Quantity, describe};
 
-/// Repetitions for the levels of a factor.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Spread {
-    /// Identifier and title.
-    pub heading: Heading,
-    /// Quantity whose values are shown, on the vertical axis.
-    pub of: Quantity,
-    /// Name of the factor.
-    pub factor: String,
-    /// Levels with the values of all their repetitions.
-    pub levels: Vec<(String, Vec<f64>)>,
-}
-
 fn sorted(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -34,17 +21,18 @@ fn median_text(of: &Quantity, (level, values): &(String, Vec<f64>)) -> Option<St
     Some(format!("{level} {}{}", of.unit.text(median.estimate), row.interval_text(factor)))
 }
 
-/// Draws a box from the first to the third quartile with the median, and a dot for each repetition.
-pub fn spread(data: &Spread) -> Scene {
-    let mut scene = data.heading.scene();
-    let x = Axis::names(&data.factor, data.levels.iter().map(|(level, _)| level.clone()).collect());
-    let all = data.levels.iter().flat_map(|(_, values)| values.iter().copied());
-    let mut panel = Panel::new(HEIGHT, x, Axis::linear(&data.of.name, data.of.unit, all, true));
-    panel.log_allowed = data.levels.iter().all(|(_, values)| values.iter().all(|value| *value > 0.0));
+/// Draws the values of all repetitions for the levels of a factor: a box from the first to the
+/// third quartile with the median, and a dot for each repetition.
+pub fn spread(heading: &Heading, of: &Quantity, factor: &str, levels: &[(String, Vec<f64>)]) -> Scene {
+    let mut scene = heading.scene();
+    let x = Axis::names(factor, levels.iter().map(|(level, _)| level.clone()).collect());
+    let all = levels.iter().flat_map(|(_, values)| values.iter().copied());
+    let mut panel = Panel::new(HEIGHT, x, Axis::linear(&of.name, of.unit, all, true));
+    panel.log_allowed = levels.iter().all(|(_, values)| values.iter().all(|value| *value > 0.0));
     let boxes = scene.series("quartiles and median", 0, Origin::Measured);
     let dots = scene.series("repetitions", 1, Origin::Measured);
     let mut rows = Vec::new();
-    for (i, (_, values)) in data.levels.iter().enumerate().filter(|(_, (_, values))| !values.is_empty()) {
+    for (i, (_, values)) in levels.iter().enumerate().filter(|(_, (_, values))| !values.is_empty()) {
         let sorted = sorted(values);
         let at = |share| quantile(&sorted, share);
         let n = u32::try_from(values.len()).ok();
@@ -57,38 +45,31 @@ pub fn spread(data: &Spread) -> Scene {
         let rows = values.iter().enumerate().map(|(k, value)| Row::at(number(i) + aside(k), *value));
         rows.collect::<Vec<_>>()
     };
-    let rows: Vec<Row> = data.levels.iter().enumerate().flat_map(dot).collect();
+    let rows: Vec<Row> = levels.iter().enumerate().flat_map(dot).collect();
     panel.draw(dots, Mark::Dots, rows);
     scene.panels.push(panel);
     describe(&mut scene, false);
-    let medians: Vec<String> = data.levels.iter().filter_map(|level| median_text(&data.of, level)).collect();
+    let medians: Vec<String> = levels.iter().filter_map(|level| median_text(of, level)).collect();
     if !medians.is_empty() {
         put!(scene.description, " Medians with 95 % intervals: {}.", medians.join(", "));
     }
     scene
 }
 
-/// Values of several groups whose cumulative distributions are compared.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Distribution {
-    /// Identifier and title.
-    pub heading: Heading,
-    /// Quantity whose values are shown, on the horizontal axis.
-    pub of: Quantity,
-    /// Groups with their values.
-    pub groups: Vec<(String, Vec<f64>)>,
-    /// True for the share above each value on a logarithmic axis, which shows the tail.
-    pub complementary: bool,
-}
-
-/// Draws the share of values at or below (or above) each value.
-pub fn distribution(data: &Distribution) -> Scene {
-    let mut scene = data.heading.scene();
-    let all = data.groups.iter().flat_map(|(_, values)| values.iter().copied());
-    let x = Axis::linear(&data.of.name, data.of.unit, all, false);
-    let largest = data.groups.iter().map(|(_, values)| values.len()).max().unwrap_or(1).max(2);
+/// Draws the cumulative distributions of groups of values: the share at or below each value or, if
+/// `complementary`, the share above it on a logarithmic axis, which shows the tail.
+pub fn distribution(
+    heading: &Heading,
+    of: &Quantity,
+    groups: &[(String, Vec<f64>)],
+    complementary: bool,
+) -> Scene {
+    let mut scene = heading.scene();
+    let all = groups.iter().flat_map(|(_, values)| values.iter().copied());
+    let x = Axis::linear(&of.name, of.unit, all, false);
+    let largest = groups.iter().map(|(_, values)| values.len()).max().unwrap_or(1).max(2);
     let percent = |at: f64| Tick { at, label: super::super::scale::fixed(at * 100.0, 3) };
-    let (name, scale, ticks) = if data.complementary {
+    let (name, scale, ticks) = if complementary {
         let low = 0.7 / number(largest);
         let ticks = [1.0, 0.1, 0.01, 1e-3, 1e-4, 1e-5].into_iter().filter(|at| *at >= low).map(percent);
         ("share above (%)", Scale::Log { low, high: 1.0 }, ticks.collect())
@@ -98,30 +79,17 @@ pub fn distribution(data: &Distribution) -> Scene {
     };
     let y = Axis { label: name.to_owned(), factor: 100.0, unit: "%", scale, ticks };
     let mut panel = Panel::new(HEIGHT, x, y);
-    for (look, (group, values)) in data.groups.iter().enumerate() {
+    for (look, (group, values)) in groups.iter().enumerate() {
         let series = scene.series(group, look, Origin::Measured);
         let count = number(values.len());
         let below =
-            |i: usize| if data.complementary { (count - number(i)) / count } else { number(i + 1) / count };
+            |i: usize| if complementary { (count - number(i)) / count } else { number(i + 1) / count };
         let rows = sorted(values).iter().enumerate().map(|(i, value)| Row::at(*value, below(i))).collect();
         panel.draw(series, Mark::Steps, rows);
     }
     scene.panels.push(panel);
     describe(&mut scene, false);
     scene
-}
-
-/// Repetitions of groups in two metrics.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Ellipses {
-    /// Identifier and title.
-    pub heading: Heading,
-    /// Metric on the horizontal axis, usually a delay.
-    pub x: Quantity,
-    /// Metric on the vertical axis, usually a throughput.
-    pub y: Quantity,
-    /// Groups with both values of each repetition.
-    pub groups: Vec<(String, Vec<(f64, f64)>)>,
 }
 
 /// Points of an ellipse.
@@ -147,17 +115,23 @@ fn ellipse(values: &[(f64, f64)]) -> Option<Vec<Row>> {
     (values.len() > 2).then(|| (0..=CORNERS).map(corner).collect())
 }
 
-/// Draws the mean of each group and an ellipse of one standard deviation around it.
-pub fn ellipses(data: &Ellipses) -> Scene {
-    let mut scene = data.heading.scene();
-    let outlines: Vec<Option<Vec<Row>>> = data.groups.iter().map(|(_, values)| ellipse(values)).collect();
+/// Draws repetitions of groups in two metrics, usually a delay and a throughput: the mean of each
+/// group and an ellipse of one standard deviation around it.
+pub fn ellipses(
+    heading: &Heading,
+    x_of: &Quantity,
+    y_of: &Quantity,
+    groups: &[(String, Vec<(f64, f64)>)],
+) -> Scene {
+    let mut scene = heading.scene();
+    let outlines: Vec<Option<Vec<Row>>> = groups.iter().map(|(_, values)| ellipse(values)).collect();
     let drawn = || outlines.iter().flatten().flatten();
-    let all = || data.groups.iter().flat_map(|(_, values)| values);
+    let all = || groups.iter().flat_map(|(_, values)| values);
     let xs = all().map(|it| it.0).chain(drawn().map(|row| row.x));
     let ys = all().map(|it| it.1).chain(drawn().map(|row| row.y));
-    let x = Axis::linear(&data.x.name, data.x.unit, xs, false);
-    let mut panel = Panel::new(HEIGHT, x, Axis::linear(&data.y.name, data.y.unit, ys, true));
-    for (look, ((name, values), outline)) in data.groups.iter().zip(outlines).enumerate() {
+    let x = Axis::linear(&x_of.name, x_of.unit, xs, false);
+    let mut panel = Panel::new(HEIGHT, x, Axis::linear(&y_of.name, y_of.unit, ys, true));
+    for (look, ((name, values), outline)) in groups.iter().zip(outlines).enumerate() {
         let series = scene.series(name, look, Origin::Measured);
         panel.draw(series, Mark::Line, outline.unwrap_or_default());
         let count = number(values.len());

@@ -1,5 +1,5 @@
-use super::super::samples;
 use super::super::scene::{Layer, Mark};
+use super::super::tests as samples;
 use super::*;
 
 #[test]

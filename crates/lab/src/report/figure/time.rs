@@ -104,42 +104,24 @@ pub fn time_series(data: &TimeSeries) -> Scene {
     scene
 }
 
-/// Goodput of flows that share a link.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Share {
-    /// Identifier and title.
-    pub heading: Heading,
-    /// Width of a bin, seconds.
-    pub bin_s: f64,
-    /// Goodput of each flow, bits per second. `None` while the flow does not exist.
-    pub flows: Vec<Column>,
-    /// Link rate divided by the number of flows that exist, at each change of that number, bits per
-    /// second.
-    pub fair: Vec<Row>,
-}
-
-/// Draws the flows' goodput stacked, and below it Jain's index over the flows that exist.
-pub fn share(data: &Share) -> Scene {
-    let mut scene = data.heading.scene();
-    let bins = data.flows.iter().map(|flow| flow.values.len()).max().unwrap_or(0);
-    let x = time_axis(data.flows.iter(), 0.0, data.bin_s);
+/// Draws the goodput of flows that share a link, stacked, and below it Jain's index over the flows
+/// that exist. A flow has no value while it does not exist. `fair` is the link's rate divided by
+/// the number of flows that exist, at each change of that number.
+pub fn share(heading: &Heading, bin_s: f64, flows: &[Column], fair: &[Row]) -> Scene {
+    let mut scene = heading.scene();
+    let bins = flows.iter().map(|flow| flow.values.len()).max().unwrap_or(0);
+    let x = time_axis(flows.iter(), 0.0, bin_s);
     let mut base = vec![0.0; bins];
     let mut layers = Vec::new();
-    for flow in &data.flows {
+    for flow in flows {
         let series = scene.series(&flow.name, flow.look, Origin::Measured);
-        let mut rows = Vec::with_capacity(bins);
-        for (i, base) in base.iter_mut().enumerate() {
+        let row = |(i, base): (usize, &mut f64)| {
             let value = flow.values.get(i).copied().flatten().unwrap_or(0.0);
             let low = *base;
             *base += value;
-            rows.push(Row {
-                x: bin_end(0.0, i, data.bin_s),
-                y: value,
-                low: Some(low),
-                high: Some(*base),
-                n: None,
-            });
-        }
+            Row { low: Some(low), high: Some(*base), ..Row::at(bin_end(0.0, i, bin_s), value) }
+        };
+        let rows = base.iter_mut().enumerate().map(row).collect();
         layers.push((series, rows));
     }
     let y = Axis::linear("goodput", Unit::Rate, base.iter().copied(), true);
@@ -147,14 +129,14 @@ pub fn share(data: &Share) -> Scene {
     for (series, rows) in layers {
         panel.draw(series, Mark::Band, rows);
     }
-    if !data.fair.is_empty() {
+    if !fair.is_empty() {
         let series = scene.series("fair shares", DARKEST, Origin::Theory);
-        panel.draw(series, Mark::Steps, data.fair.clone());
+        panel.draw(series, Mark::Steps, fair.to_vec());
     }
     scene.panels.push(panel);
     let index = |i: usize| {
-        let alive: Vec<f64> = data.flows.iter().filter_map(|f| f.values.get(i).copied().flatten()).collect();
-        Row::at(bin_end(0.0, i, data.bin_s), jain(&alive).filter(|_| alive.len() > 1).unwrap_or(f64::NAN))
+        let alive: Vec<f64> = flows.iter().filter_map(|f| f.values.get(i).copied().flatten()).collect();
+        Row::at(bin_end(0.0, i, bin_s), jain(&alive).filter(|_| alive.len() > 1).unwrap_or(f64::NAN))
     };
     let tick = |at: f64| Tick { at, label: fixed(at, 1) };
     let y = Axis::linear("Jain's index", Unit::None, [0.0, 1.0], true)
@@ -163,7 +145,7 @@ pub fn share(data: &Share) -> Scene {
     let series = scene.series("Jain's index", 5, Origin::Measured);
     panel.draw(series, Mark::Line, (0..bins).map(index).collect());
     scene.panels.push(panel);
-    let means = data.flows.iter().map(|flow| {
+    let means = flows.iter().map(|flow| {
         let values: Vec<f64> = flow.values.iter().flatten().copied().collect();
         let mean = values.iter().sum::<f64>() / number(values.len().max(1));
         format!("{}: {} on average.", flow.name, Unit::Rate.text(mean))

@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::super::samples;
+use super::super::tests as samples;
 use super::*;
 use crate::cell::EngineKind;
 use crate::claim::Judgement;

@@ -5,14 +5,13 @@ use crate::experiment::{Compare, DesignKind, Expect, Factor, FigureKind};
 use crate::results::Selection;
 use crate::statistics::{self, Interval, Term, difference, holm, lenth, t_interval};
 
-use super::super::figure::{self, Effect, FactorMeans, HalfNormal, Heading, Heat};
+use super::super::figure::{self, Effect, FactorMeans, Heading};
 use super::super::scale::{Unit, number, significant};
 use super::super::scene::{Row, Scene};
 use super::super::section::{Entry, Mark, Table};
 use super::Subject;
 use super::means::quantity;
 use super::select::{View, aligned, levels, mean_row};
-use super::tables::engines;
 
 /// Effects of a design, and Lenth's margin of error if it has a single repetition.
 struct Effects {
@@ -22,8 +21,7 @@ struct Effects {
 
 /// Returns the factors that vary in the figure, with their levels.
 fn factors(view: &View<'_>) -> Vec<(String, Vec<String>)> {
-    let fixed = |factor: &str| view.figure.only.0.iter().any(|(name, _)| name == factor);
-    let all = view.subject.experiment.factors.iter().filter(|factor| !fixed(&factor.name));
+    let all = view.subject.experiment.factors.iter().filter(|factor| !view.figure.fixes(&factor.name));
     let with_levels = all.map(|factor| (factor.name.clone(), levels(view.subject, &factor.name)));
     with_levels.filter(|(_, levels)| levels.len() > 1).collect()
 }
@@ -70,11 +68,11 @@ fn effects(view: &View<'_>) -> Option<Effects> {
 }
 
 /// Draws all effects. `None` if the design is not complete.
-pub(super) fn half_normal(view: &View<'_>, heading: Heading) -> Option<Scene> {
+pub(super) fn half_normal(view: &View<'_>, heading: &Heading) -> Option<Scene> {
     let Effects { effects, margin } = effects(view)?;
     let mut of = quantity(view);
     of.name = format!("effect on {}", of.name);
-    Some(figure::half_normal(&HalfNormal { heading, of, effects, margin }))
+    Some(figure::half_normal(heading, &of, &effects, margin))
 }
 
 /// Draws the marginal means of all factors.
@@ -103,7 +101,7 @@ pub(super) fn marginals(view: &View<'_>, heading: &Heading) -> Scene {
 }
 
 /// Draws the mean for each pair of levels. `None` without a second factor.
-pub(super) fn heat(view: &View<'_>, heading: Heading) -> Option<Scene> {
+pub(super) fn heat(view: &View<'_>, heading: &Heading) -> Option<Scene> {
     let by = view.figure.by.clone()?;
     let rows = levels(view.subject, &by);
     let metric = view.metrics.first()?;
@@ -114,8 +112,7 @@ pub(super) fn heat(view: &View<'_>, heading: Heading) -> Option<Scene> {
             values.extend(mean_row(view.subject, &cells, metric, 0.0).map(|row| (i, k, row.y)));
         }
     }
-    let x = (view.x.clone(), view.levels.clone());
-    Some(figure::heat(&Heat { heading, of: quantity(view), x, y: (by, rows), values }))
+    Some(figure::heat(heading, &quantity(view), (&view.x, &view.levels), (&by, &rows), &values))
 }
 
 /// Fewest effects from which Lenth's method estimates the noise: those of three factors.
@@ -131,7 +128,7 @@ pub(super) fn tables(subject: &Subject<'_>) -> Vec<Table> {
         figures.filter_map(|figure| View::new(subject, figure)?.metrics.into_iter().next()).collect();
     metrics.sort();
     metrics.dedup();
-    let engines = engines(subject);
+    let engines = subject.results.engines();
     let of_metric = |metric: &String| -> Vec<Table> {
         let one = |engine: &EngineKind| {
             table(subject, *engine, metric).or_else(|| fraction(subject, *engine, metric))

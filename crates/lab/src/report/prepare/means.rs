@@ -4,7 +4,7 @@ use crate::experiment::ExpectedValue;
 use crate::statistics::mean;
 use crate::theory::{Conditions, Model, model};
 
-use super::super::figure::{self, Curve, Heading, Lines, Means, Offered, Quantity};
+use super::super::figure::{self, Curve, Heading, Lines, Means, Quantity};
 use super::super::palette::DARKEST;
 use super::super::scale::{Tick, Unit, level_value, number};
 use super::super::scene::{Origin, Row, Scene};
@@ -48,7 +48,7 @@ pub(super) fn lines(view: &View<'_>, heading: Heading) -> Scene {
 }
 
 /// Draws delivered and offered rates. `None` if the levels of the factor are not numbers.
-pub(super) fn offered(view: &View<'_>, heading: Heading) -> Option<Scene> {
+pub(super) fn offered(view: &View<'_>, heading: &Heading) -> Option<Scene> {
     let places = view.numbers()?;
     let mut limits: Vec<(String, f64)> = Vec::new();
     for curve in models(view, &places) {
@@ -73,7 +73,7 @@ pub(super) fn offered(view: &View<'_>, heading: Heading) -> Option<Scene> {
         (Quantity { name: view.x.clone(), unit }, levels, offered)
     });
     let (loss, delivered) = (of_sources("loss"), measured(view, &places));
-    Some(figure::offered(&Offered { heading, delivered, loss, limits, against }))
+    Some(figure::offered(heading, &delivered, &loss, limits, against))
 }
 
 fn spans_decades(places: &[f64]) -> bool {

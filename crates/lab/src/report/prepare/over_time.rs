@@ -6,16 +6,14 @@ use crate::record::Series;
 use crate::statistics::{convergence_time, mean};
 use crate::theory::{AIRTIME_PARTS, Conditions};
 
-use super::super::figure::{
-    self, Column, Distribution, Ellipses, EventTimes, Heading, Partition, Quantity, Share, Spread, TimePanel,
-    TimeSeries,
-};
+use super::super::figure::{self, Column, EventTimes, Heading, Quantity, TimePanel, TimeSeries};
 use super::super::palette::DARKEST;
 use super::super::scale::{Unit, number};
 use super::super::scene::{Row, Scene};
 use super::limits::LIMITS;
 use super::means::quantity;
 use super::select::{View, values};
+use super::tables::words;
 
 /// Bars in a figure of parts.
 const MAX_WHOLES: usize = 16;
@@ -132,12 +130,11 @@ pub(super) fn sequence(view: &View<'_>, heading: Heading) -> Option<Scene> {
 
 /// Returns a title with the levels that all shown cells have and the figure does not fix.
 fn titled(title: &str, view: &View<'_>, cells: &[&Cell]) -> String {
-    let is_fixed = |factor: &str| view.figure.only.0.iter().any(|(name, _)| name == factor);
     let of_all = |factor: &str, level: &str| cells.iter().all(|cell| cell.level(factor) == Some(level));
     let factors = cells.first().map_or(&[][..], |cell| cell.factors.as_slice());
-    let common = factors.iter().filter(|(factor, level)| !is_fixed(factor) && of_all(factor, level));
-    let words: Vec<String> = common.map(|(factor, level)| format!("{factor} {level}")).collect();
-    if words.is_empty() { title.to_owned() } else { format!("{title} ({})", words.join(", ")) }
+    let common = factors.iter().filter(|(factor, level)| !view.figure.fixes(factor) && of_all(factor, level));
+    let words = words(common);
+    if words.is_empty() { title.to_owned() } else { format!("{title} ({words})") }
 }
 
 /// Draws how flows share a link in the first repetition that keeps its series.
@@ -169,7 +166,7 @@ pub(super) fn share(view: &View<'_>, heading: Heading) -> Option<Scene> {
     fair.extend(last);
     let heading = Heading { title: titled(&heading.title, view, &[cell]), ..heading };
     let told = convergence(&flows, series.bin_s);
-    let mut scene = figure::share(&Share { heading, bin_s: series.bin_s, flows, fair });
+    let mut scene = figure::share(&heading, series.bin_s, &flows, &fair);
     scene.description += &told;
     Some(scene)
 }
@@ -245,7 +242,7 @@ pub(super) fn parts(view: &View<'_>, mut heading: Heading, prefix: &str) -> Scen
     let ordered = |(name, sizes): &(String, Vec<(String, f64)>)| {
         (name.clone(), parts.iter().map(|part| size(sizes, part)).collect())
     };
-    let wholes = wholes.iter().map(ordered).collect();
+    let wholes: Vec<(String, Vec<f64>)> = wholes.iter().map(ordered).collect();
     let is_limit = prefix == "limit.";
     let named =
         |part: &String| known.iter().find(|(word, _)| word == part).map(|(_, name)| (*name).to_owned());
@@ -255,8 +252,8 @@ pub(super) fn parts(view: &View<'_>, mut heading: Heading, prefix: &str) -> Scen
         ("airtime of a packet", Unit::Time)
     };
     let of = Quantity { name: name.to_owned(), unit };
-    let parts = parts.iter().map(|part| named(part).unwrap_or_else(|| part.clone()));
-    figure::partition(&Partition { heading, of, parts: parts.collect(), wholes })
+    let parts: Vec<String> = parts.iter().map(|part| named(part).unwrap_or_else(|| part.clone())).collect();
+    figure::partition(&heading, &of, &parts, &wholes)
 }
 
 /// Returns the values of all repetitions for each group and level of `x`.
@@ -283,20 +280,19 @@ fn grouped(view: &View<'_>, metric: Option<&str>) -> Vec<(String, Vec<f64>)> {
 }
 
 /// Draws boxes with all repetitions.
-pub(super) fn spread(view: &View<'_>, heading: Heading) -> Scene {
-    let levels = grouped(view, None);
-    figure::spread(&Spread { heading, of: quantity(view), factor: view.x.clone(), levels })
+pub(super) fn spread(view: &View<'_>, heading: &Heading) -> Scene {
+    figure::spread(heading, &quantity(view), &view.x, &grouped(view, None))
 }
 
 /// Draws cumulative distributions of repetitions; with a logarithmic axis, the tail.
-pub(super) fn distribution(view: &View<'_>, heading: Heading) -> Scene {
-    let groups = grouped(view, None).into_iter().filter(|(_, values)| !values.is_empty()).collect();
-    let complementary = view.figure.log.y;
-    figure::distribution(&Distribution { heading, of: quantity(view), groups, complementary })
+pub(super) fn distribution(view: &View<'_>, heading: &Heading) -> Scene {
+    let mut groups = grouped(view, None);
+    groups.retain(|(_, values)| !values.is_empty());
+    figure::distribution(heading, &quantity(view), &groups, view.figure.log.y)
 }
 
 /// Draws throughput against delay with an ellipse of one standard deviation for each group.
-pub(super) fn ellipses(view: &View<'_>, heading: Heading) -> Scene {
+pub(super) fn ellipses(view: &View<'_>, heading: &Heading) -> Scene {
     let metric = |i: usize| view.metrics.get(i).or(view.metrics.first()).cloned().unwrap_or_default();
     let (y, x) = (metric(0), metric(1));
     let by_cells = View { metrics: vec![y.clone()], ..view.clone() };
@@ -304,8 +300,8 @@ pub(super) fn ellipses(view: &View<'_>, heading: Heading) -> Scene {
     let both = |((name, ys), (_, xs)): ((String, Vec<f64>), (String, Vec<f64>))| {
         (name, xs.into_iter().zip(ys).collect())
     };
-    let groups = ys.into_iter().zip(xs).map(both).collect();
-    figure::ellipses(&Ellipses { heading, x: Quantity::of_metric(&x), y: Quantity::of_metric(&y), groups })
+    let groups: Vec<_> = ys.into_iter().zip(xs).map(both).collect();
+    figure::ellipses(heading, &Quantity::of_metric(&x), &Quantity::of_metric(&y), &groups)
 }
 
 #[cfg(test)]

@@ -104,7 +104,7 @@ impl<'a> View<'a> {
         engines.dedup();
         let named = |factor: &str| {
             let used = [&figure.by, &figure.panel].into_iter().any(|it| it.as_deref() == Some(factor));
-            used || figure.only.0.iter().any(|(name, _)| name == factor)
+            used || figure.fixes(factor)
         };
         let free = subject.experiment.factors.iter().map(|factor| &factor.name);
         let varies = |factor: &&String| !named(factor) && levels(subject, factor).len() > 1;
@@ -187,8 +187,7 @@ impl<'a> View<'a> {
 
     /// Returns the levels of a cell that the figure does not fix, for readers.
     pub(super) fn cell_name(&self, cell: &Cell) -> String {
-        let fixed = |factor: &str| self.figure.only.0.iter().any(|(name, _)| name == factor);
-        let free = cell.factors.iter().filter(|(factor, _)| !fixed(factor));
+        let free = cell.factors.iter().filter(|(factor, _)| !self.figure.fixes(factor));
         let mut words: Vec<String> = free.map(|(factor, level)| format!("{factor} {level}")).collect();
         if self.engines.len() > 1 || words.is_empty() {
             words.push(cell.physics.engine.word().to_owned());

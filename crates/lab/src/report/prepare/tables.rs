@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use sha2::{Digest as _, Sha256};
 
 use crate::agreement::{Agreement, agreements, sentence};
-use crate::cell::{Cell, EngineKind};
+use crate::cell::{Cell, EngineKind, hex};
 use crate::claim::{Expectation, Fit, expectations, value_of};
 use crate::experiment::{
     Compare, Expect, ExpectedValue, FigureKind, Statement, Step, Tolerance, Until, WarmUp, suggest,
@@ -29,17 +29,15 @@ const MAX_LOSSES: usize = 32;
 /// Repetitions in the page. The journal has all.
 const MAX_RAW: usize = 400;
 
-pub(super) fn engines(subject: &Subject<'_>) -> Vec<EngineKind> {
-    let mut engines: Vec<EngineKind> = subject.results.cells.iter().map(|cell| cell.physics.engine).collect();
-    engines.sort();
-    engines.dedup();
-    engines
-}
-
 /// Returns the levels of a cell for readers: `sack on, rate 8mbit`.
 pub(super) fn levels(cell: &Cell) -> String {
-    let words: Vec<String> = cell.factors.iter().map(|(factor, level)| format!("{factor} {level}")).collect();
-    if words.is_empty() { "all".to_owned() } else { words.join(", ") }
+    if cell.factors.is_empty() { "all".to_owned() } else { words(&cell.factors) }
+}
+
+/// Returns levels as words: `sack on, rate 8mbit`.
+pub(super) fn words<'a>(levels: impl IntoIterator<Item = &'a (String, String)>) -> String {
+    let words = levels.into_iter().map(|(factor, level)| format!("{factor} {level}"));
+    words.collect::<Vec<_>>().join(", ")
 }
 
 /// Returns a mean with its interval for readers: `5.61 Mbit/s ± 0.05`.
@@ -124,7 +122,11 @@ pub(super) fn is_plain_ratio(expect: &Expect, value: &ExpectedValue) -> bool {
 /// Returns the number of expected values that must be met and are not.
 pub(super) fn unmet(subject: &Subject<'_>) -> usize {
     let all = subject.experiment.expects.iter().flat_map(|expect| {
-        engines(subject).into_iter().flat_map(move |engine| expectations(expect, subject.results, engine))
+        subject
+            .results
+            .engines()
+            .into_iter()
+            .flat_map(move |engine| expectations(expect, subject.results, engine))
     });
     all.filter(Expectation::fails).count()
 }
@@ -133,7 +135,7 @@ pub(super) fn unmet(subject: &Subject<'_>) -> usize {
 /// (virtual)`.
 pub(super) fn statements(subject: &Subject<'_>) -> Vec<Statement> {
     let values = |step: &Step| {
-        let values = engines(subject).into_iter().filter_map(|engine| {
+        let values = subject.results.engines().into_iter().filter_map(|engine| {
             let value = value_of(step.measured.as_ref()?, subject.results, engine)?;
             Some(format!("{} ({engine})", significant(value, 4)))
         });
@@ -151,13 +153,10 @@ pub(super) fn statements(subject: &Subject<'_>) -> Vec<Statement> {
 fn expected(subject: &Subject<'_>, expect: &Expect) -> Option<Table> {
     let compared = match &expect.compare {
         Compare::Absolute => String::new(),
-        Compare::RatioTo(levels) => {
-            let words: Vec<String> = levels.0.iter().map(|(f, level)| format!("{f} {level}")).collect();
-            format!(", as ratio to {}", words.join(", "))
-        }
+        Compare::RatioTo(levels) => format!(", as ratio to {}", words(&levels.0)),
     };
     let unit = if compared.is_empty() { Unit::of_metric(&expect.of) } else { Unit::None };
-    let all = engines(subject);
+    let all = subject.results.engines();
     let all = all.into_iter().flat_map(|engine| expectations(expect, subject.results, engine));
     let rows: Vec<Vec<Entry>> = all.map(|it| expected_row(expect, &it, unit)).collect();
     let within = match expect.within {
@@ -173,7 +172,6 @@ fn expected(subject: &Subject<'_>, expect: &Expect) -> Option<Table> {
 }
 
 fn expected_row(expect: &Expect, it: &Expectation, unit: Unit) -> Vec<Entry> {
-    let words: Vec<String> = it.levels.0.iter().map(|(factor, level)| format!("{factor} {level}")).collect();
     let published = expect.values.iter().find(|value| value.levels == it.levels);
     let published = published.map_or_else(Entry::default, |value| Entry::number(&value.text, value.is));
     let measured = it.measured.map_or_else(Entry::default, |mean| {
@@ -197,7 +195,7 @@ fn expected_row(expect: &Expect, it: &Expectation, unit: Unit) -> Vec<Entry> {
     let difference = Entry { text, value: it.ratio(), mark };
     let expected = Entry::number(unit.text(it.expected), it.expected);
     vec![
-        Entry::text(words.join(", ")),
+        Entry::text(words(&it.levels.0)),
         Entry::text(it.engine.word()),
         published,
         expected,
@@ -309,7 +307,7 @@ pub(super) fn counts(subject: &Subject<'_>) -> (usize, usize) {
 /// Returns sentences about the repetitions: how many and why, randomness, warm-up, failures.
 pub(super) fn run(subject: &Subject<'_>) -> Vec<String> {
     let mut sentences = Vec::new();
-    for engine in engines(subject) {
+    for engine in subject.results.engines() {
         let cells = subject.results.cells.iter().filter(|cell| cell.physics.engine == engine);
         let counts: Vec<usize> =
             cells.clone().map(|cell| subject.results.valid_repetitions(cell.id).count()).collect();
@@ -442,8 +440,7 @@ pub(super) fn cells(subject: &Subject<'_>) -> String {
             digest.update(record.hash.unwrap_or(0).to_be_bytes());
             seeds.push(record.seed);
         }
-        let mut hex = String::new();
-        digest.finalize()[..8].iter().for_each(|byte| put!(hex, "{byte:02x}"));
+        let hex = hex(&digest.finalize()[..8]);
         let levels = levels(cell).replace('"', "\"\"");
         let first = seeds.first().map_or_else(String::new, u64::to_string);
         put!(out, "{},{},\"{levels}\",{},{first},{hex}\n", cell.id, cell.physics.engine, seeds.len());
@@ -457,11 +454,7 @@ pub(super) fn raw(subject: &Subject<'_>) -> String {
     let mut out = format!("cell,engine,rep,seed,hash,status,{}\n", metrics.join(","));
     for (cell, record) in records(subject).take(MAX_RAW) {
         let hash = record.hash.map_or_else(String::new, |hash| format!("{hash:016x}"));
-        let status = match record.status {
-            Status::Ok => "ok",
-            Status::HostLimited => "host-limited",
-            Status::Failed(_) => "failed",
-        };
+        let status = record.status.words().0;
         put!(out, "{},{},{},{},{hash},{status}", cell.id, record.engine, record.rep, record.seed);
         for metric in &metrics {
             let value = subject.results.metric(cell, metric, record.rep);

@@ -1,4 +1,4 @@
-//! The marks of a figure: lines, bands, points, bars, boxes, cells.
+//! The marks of a figure: lines, bands, points, boxes, parts, cells.
 
 use super::super::palette::marker;
 use super::super::scale::significant;
@@ -9,24 +9,6 @@ use super::{Area, px};
 const DENSE: usize = 600;
 /// Rules of a layer above which one path draws them all. They are too close to point at one.
 const DENSE_RULES: usize = 40;
-
-/// Returns the word by which the page's script recognises a mark.
-pub(super) fn word(mark: Mark) -> &'static str {
-    match mark {
-        Mark::Line => "lines",
-        Mark::Steps => "steps",
-        Mark::Band => "band",
-        Mark::Points => "points",
-        Mark::Dots => "dots",
-        Mark::Segments => "segments",
-        Mark::Bars(_) => "bars",
-        Mark::Boxes(_) => "boxes",
-        Mark::Spans(_) => "spans",
-        Mark::Cells => "cells",
-        Mark::Rules => "rules",
-        Mark::Levels => "levels",
-    }
-}
 
 pub(super) fn draw_layer(out: &mut String, panel: &Panel, layer: &Layer, area: &Area, look: usize) {
     let rows = &layer.rows;
@@ -53,7 +35,6 @@ pub(super) fn draw_layer(out: &mut String, panel: &Panel, layer: &Layer, area: &
             put!(out, "<path class=\"line\" d=\"{path}\"/>\n");
         }
         Mark::Points => rows.iter().for_each(|row| point(out, panel, row, area, look)),
-        Mark::Bars(width) => rows.iter().for_each(|row| bar(out, panel, row, area, width)),
         Mark::Boxes(width) => rows.iter().for_each(|row| boxed(out, panel, row, area, width)),
         Mark::Spans(height) => rows.iter().for_each(|row| span(out, panel, row, area, height)),
         Mark::Cells => rows.iter().for_each(|row| cell(out, panel, row, area)),
@@ -196,19 +177,6 @@ fn rectangle(corner: (f64, f64), end: (f64, f64)) -> String {
     let [left, top] = [corner.0.min(end.0), corner.1.min(end.1)].map(px);
     let [right, bottom] = [corner.0.max(end.0), corner.1.max(end.1)].map(px);
     format!("M{left} {top}H{right}V{bottom}H{left}z")
-}
-
-fn bar(out: &mut String, panel: &Panel, row: &Row, area: &Area, width: f64) {
-    let half = area.width(&panel.x, width) / 2.0;
-    let (x, y) = (area.x(panel, row.x), area.y(panel, row.y));
-    let zero = area.y(panel, panel.y.scale.ends().0.max(0.0));
-    let bar = rectangle((x - half, zero), (x + half, y));
-    put!(out, "<g class=\"m\"><path class=\"fill\" d=\"{bar}\"/>");
-    if let (Some(low), Some(high)) = (row.low, row.high) {
-        let (x, low, high) = (px(x), px(area.y(panel, low)), px(area.y(panel, high)));
-        put!(out, "<path class=\"bar\" d=\"M{x} {low}V{high}\"/>");
-    }
-    out.push_str("</g>\n");
 }
 
 fn boxed(out: &mut String, panel: &Panel, row: &Row, area: &Area, width: f64) {

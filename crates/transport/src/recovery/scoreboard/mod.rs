@@ -317,6 +317,4 @@ impl Scoreboard {
 }
 
 #[cfg(test)]
-mod model;
-#[cfg(test)]
 mod tests;

@@ -1,5 +1,7 @@
 //! The scoreboard by itself.
 
+mod model;
+
 use std::time::Duration;
 
 use super::*;

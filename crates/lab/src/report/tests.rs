@@ -1,8 +1,8 @@
 //! Made-up figures, one of each kind, for tests of the writers.
 
 use super::figure::{
-    self, Column, Curve, Distribution, Effect, Ellipses, EventTimes, FactorMeans, HalfNormal, Heading, Heat,
-    Lines, Means, Offered, Partition, Quantity, Share, Spread, TimePanel, TimeSeries,
+    self, Column, Curve, Effect, EventTimes, FactorMeans, Heading, Lines, Means, Quantity, TimePanel,
+    TimeSeries,
 };
 use super::scale::{Tick, Unit, level_value};
 use super::scene::{Origin, Row, Scene};
@@ -99,12 +99,12 @@ fn effects() -> Vec<Scene> {
         within_noise,
     };
     vec![
-        figure::half_normal(&HalfNormal {
-            heading: heading("half-normal", "Effects of 31 contrasts"),
-            of: of.clone(),
-            effects: (0..31).map(effect).collect(),
-            margin: Some(0.2),
-        }),
+        figure::half_normal(
+            &heading("half-normal", "Effects of 31 contrasts"),
+            &of,
+            &(0..31).map(effect).collect::<Vec<_>>(),
+            Some(0.2),
+        ),
         figure::marginals(
             &heading("marginals", "Marginal means"),
             &of,
@@ -117,29 +117,21 @@ fn spreads() -> Vec<Scene> {
     let values = |from: u32| (from..from + 40).map(|i| 4e6 + 2e6 * drawn(i)).collect::<Vec<f64>>();
     let groups = vec![("reno".to_owned(), values(0)), ("cubic".to_owned(), values(100))];
     let cumulative = |id: &str, complementary| {
-        figure::distribution(&Distribution {
-            heading: heading(id, "Distribution of goodput"),
-            of: Quantity::of_metric("goodput"),
-            groups: groups.clone(),
+        figure::distribution(
+            &heading(id, "Distribution of goodput"),
+            &Quantity::of_metric("goodput"),
+            &groups,
             complementary,
-        })
+        )
     };
     vec![
-        figure::spread(&Spread {
-            heading: heading("spread", "Repetitions"),
-            of: Quantity::of_metric("goodput"),
-            factor: "cc".to_owned(),
-            levels: groups.clone(),
-        }),
-        figure::ellipses(&Ellipses {
-            heading: heading("ellipse", "Throughput and delay"),
-            x: Quantity::of_metric("rtt-mean"),
-            y: Quantity::of_metric("goodput"),
-            groups: vec![(
-                "reno".to_owned(),
-                values(7).iter().zip(values(70)).map(|(x, y)| (x / 1e8, y)).collect(),
-            )],
-        }),
+        figure::spread(&heading("spread", "Repetitions"), &Quantity::of_metric("goodput"), "cc", &groups),
+        figure::ellipses(
+            &heading("ellipse", "Throughput and delay"),
+            &Quantity::of_metric("rtt-mean"),
+            &Quantity::of_metric("goodput"),
+            &[("reno".to_owned(), values(7).iter().zip(values(70)).map(|(x, y)| (x / 1e8, y)).collect())],
+        ),
         cumulative("cdf", false),
         cumulative("ccdf", true),
     ]
@@ -149,32 +141,32 @@ fn wholes() -> Vec<Scene> {
     let cells = (0..3)
         .flat_map(|y| (0..5).map(move |x| (x, y, 0.1 + 0.05 * f64::from(u8::try_from(x * y).unwrap_or(0)))));
     vec![
-        figure::partition(&Partition {
-            heading: heading("limits", "What limits each flow"),
-            of: quantity("share of the flow's life", Unit::Share),
-            parts: names(&["receiver window", "congestion window", "link"]),
-            wholes: vec![("a".to_owned(), vec![0.88, 0.02, 0.1]), ("b".to_owned(), vec![0.0, 0.25, 0.75])],
-        }),
-        figure::heat(&Heat {
-            heading: heading("heat", "Utilisation"),
-            of: quantity("utilisation", Unit::Share),
-            x: ("rate".to_owned(), names(&["1mbit", "2mbit", "4mbit", "8mbit", "16mbit"])),
-            y: ("loss".to_owned(), names(&["0.1%", "1%", "5%"])),
-            values: cells.collect(),
-        }),
-        figure::offered(&Offered {
-            heading: heading("offered", "Offered and delivered"),
-            delivered: vec![Curve::measured(
+        figure::partition(
+            &heading("limits", "What limits each flow"),
+            &quantity("share of the flow's life", Unit::Share),
+            &names(&["receiver window", "congestion window", "link"]),
+            &[("a".to_owned(), vec![0.88, 0.02, 0.1]), ("b".to_owned(), vec![0.0, 0.25, 0.75])],
+        ),
+        figure::heat(
+            &heading("heat", "Utilisation"),
+            &quantity("utilisation", Unit::Share),
+            ("rate", &names(&["1mbit", "2mbit", "4mbit", "8mbit", "16mbit"])),
+            ("loss", &names(&["0.1%", "1%", "5%"])),
+            &cells.collect::<Vec<_>>(),
+        ),
+        figure::offered(
+            &heading("offered", "Offered and delivered"),
+            &[Curve::measured(
                 "UDP".to_owned(),
                 0,
                 (1..=10)
                     .map(|i| row(1e7 * f64::from(i), (1e7 * f64::from(i)).min(95.7e6), 0.0, 96e6, 10))
                     .collect(),
             )],
-            loss: vec![Curve::measured("UDP".to_owned(), 0, vec![Row::at(1e7, 0.0), Row::at(1e8, 0.043)])],
-            limits: vec![("link".to_owned(), 95.7e6)],
-            against: None,
-        }),
+            &[Curve::measured("UDP".to_owned(), 0, vec![Row::at(1e7, 0.0), Row::at(1e8, 0.043)])],
+            vec![("link".to_owned(), 95.7e6)],
+            None,
+        ),
     ]
 }
 
@@ -202,10 +194,10 @@ fn over_time() -> Vec<Scene> {
             ],
             events: vec![EventTimes { name: "timeout".to_owned(), look: 4, times: vec![3.5, 60.0] }],
         }),
-        figure::share(&Share {
-            heading: heading("share", "Three flows"),
-            bin_s: 0.1,
-            flows: vec![
+        figure::share(
+            &heading("share", "Three flows"),
+            0.1,
+            &[
                 Column { name: "a".to_owned(), look: 0, values: vec![Some(9e7); 40] },
                 Column {
                     name: "b".to_owned(),
@@ -213,8 +205,8 @@ fn over_time() -> Vec<Scene> {
                     values: (0..40).map(|i| (i > 20).then_some(3e7)).collect(),
                 },
             ],
-            fair: vec![Row::at(0.0, 94.15e6), Row::at(4.0, 94.15e6)],
-        }),
+            &[Row::at(0.0, 94.15e6), Row::at(4.0, 94.15e6)],
+        ),
     ]
 }
 

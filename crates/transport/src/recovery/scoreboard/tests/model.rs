@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::*;
+use super::super::*;
 use rdt_testing::random;
 
 /// Model: a list in which every lookup searches from the beginning.
