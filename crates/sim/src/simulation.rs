@@ -64,7 +64,6 @@ impl<T: Ord> EventQueue<T> {
     }
 
     fn time_of(&self, key: u128) -> Instant {
-        #[expect(clippy::cast_possible_truncation, reason = "2^64 ns are 584 years")]
         let nanos = (key >> 64) as u64;
         self.epoch + Duration::from_nanos(nanos)
     }

@@ -3,7 +3,7 @@
 //! Deviation, switched by `skip_refill_loss` of [`BbrConfig`](super::BbrConfig): loss detected in
 //! the first round of `UP` does not end the probe. The ACKs of that round are of packets that
 //! `REFILL` sent at the estimated bandwidth. The draft counts their loss, too ("`REFILL` or
-//! `UP`"). Beside a flow that keeps the queue full, as BBRv1 does, packets are lost at any
+//! `UP`"). Beside a flow that keeps the queue full, as `BBRv1` does, packets are lost at any
 //! rate. By the draft a probe then ends before one packet sent at 1.25 of the bandwidth is
 //! acknowledged, and the estimate cannot rise. A probe into a full queue thus lasts at most one
 //! round longer.
