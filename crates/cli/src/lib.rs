@@ -62,7 +62,7 @@ mod measured {
 mod measured {
     pub(crate) mod send {
         pub(crate) fn command<A>(_: &A, wire: crate::args::Wire) -> Result<(), crate::Failure> {
-            Err(crate::Failure::Usage(format!(
+            Err(crate::Failure::usage(format_args!(
                 "measuring over {} needs Linux, whose kernel tells what limits a connection",
                 wire.name()
             )))
@@ -91,15 +91,15 @@ mod source;
 
 use args::{RecvArgs, SendArgs};
 use compare::CompareArgs;
-pub use exit::Failure;
+use rdt_program::Failure;
 pub use resources::processor_time;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser};
+use clap::{CommandFactory, Parser as _};
 use rdt_program::signals::survive_file_size_limit;
-use rdt_program::{start_logging, talk};
+use rdt_program::{rejection, start_logging};
 
 /// Returns the command lines of `rdt-send` and `rdt-recv`, for manual pages and completions.
 pub fn command_lines() -> [clap::Command; 2] {
@@ -120,29 +120,19 @@ pub fn rdt_recv(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     run("rdt-recv", RecvArgs::read(args), recv::command)
 }
 
-fn run<A>(program: &str, args: Result<A, clap::Error>, command: fn(&A) -> Result<(), Failure>) -> ExitCode {
+fn run<A: CommandFactory>(
+    program: &str,
+    args: Result<A, clap::Error>,
+    command: fn(&A) -> Result<(), Failure>,
+) -> ExitCode {
     start_logging();
-    let args = match args {
-        Ok(args) => args,
-        Err(error) if error.use_stderr() => {
-            let (sentence, code) = args::rejection(&error);
-            talk(&format!("{program}: {sentence}"));
-            return ExitCode::from(code);
-        }
-        Err(help) => {
-            // Fails only if the standard output is closed.
-            let _ = help.print();
-            return ExitCode::SUCCESS;
-        }
-    };
-    survive_file_size_limit();
-    match command(&args) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            if let Some(sentence) = failure.sentence() {
-                talk(&format!("{program}: {sentence}"));
-            }
-            ExitCode::from(failure.code())
-        }
-    }
+    rdt_program::main(
+        program,
+        args,
+        |error| rejection(error, &A::command()),
+        |args| {
+            survive_file_size_limit();
+            command(&args).map(|()| 0)
+        },
+    )
 }

@@ -12,10 +12,10 @@ use rdt_program::{Printer, exit};
 use rdt_udp::clock;
 use serde_json::{Value, json};
 
+use crate::Failure;
 use crate::account::{Account, Accounts};
 use crate::capture::frame::Frame;
 use crate::capture::{Capture, Captured};
-use crate::failure::Failure;
 use crate::host::{self, Alarm};
 use crate::json_stream::{self, JsonStream, Out};
 use crate::metrics::Published;
@@ -172,11 +172,11 @@ impl OutputArgs {
     /// Rejects options without effect, and one file for two outputs.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         match (&self.json_to, &self.pcapng) {
-            (None, None) if self.force => Err(Failure::Usage(
-                "--force replaces the files of --json-to and --pcapng: none is given".into(),
-            )),
+            (None, None) if self.force => {
+                Err(Failure::usage("--force replaces the files of --json-to and --pcapng: none is given"))
+            }
             (Some(json), Some(pcapng)) if is_same_path(json, pcapng) => {
-                Err(Failure::Usage("--json-to and --pcapng need two files".into()))
+                Err(Failure::usage("--json-to and --pcapng need two files"))
             }
             _ => Ok(()),
         }
@@ -192,7 +192,7 @@ impl OutputArgs {
         let outputs = [("--json-to", &self.json_to), ("--pcapng", &self.pcapng)];
         let found = outputs.iter().find(|(_, file)| file.iter().any(&is_input));
         found.map_or(Ok(()), |(option, _)| {
-            Err(Failure::Usage(format!("{option}: the path is read from this file; choose another one")))
+            Err(Failure::usage(format!("{option}: the path is read from this file; choose another one")))
         })
     }
 
@@ -232,7 +232,7 @@ impl OutputArgs {
     }
 
     fn create(&self, path: &Path) -> Result<File, Failure> {
-        create_private(path, self.force).map_err(|error| Failure::Create(path.to_owned(), error))
+        create_private(path, self.force).map_err(|error| Failure::create(path, &error))
     }
 
     fn json_out(&self) -> Result<Option<Out>, Failure> {
@@ -271,7 +271,7 @@ impl OutputArgs {
             let end = stream.stamp().now(summary(accounts, captured.as_ref(), circumstances, code));
             let written = stream.finish().and_then(|mut out| json_stream::line(&mut out, &end));
             let to = self.json_to.as_ref().map_or_else(|| STDOUT.into(), |path| path.to_string_lossy());
-            if let Err(failure) = written.map_err(|error| Failure::Write(to.into_owned(), error)) {
+            if let Err(failure) = written.map_err(|error| Failure::output(to, &error)) {
                 talk(&failure.to_string());
                 code = if code == 0 { failure.code() } else { code };
             }

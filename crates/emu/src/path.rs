@@ -12,7 +12,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 use rdt_emulator::PathConfig;
 use rdt_emulator::spec::{DestinationSpec, Key, LinkKey, PathSpec, Scope, SpecError};
 
-use crate::failure::Failure;
+use crate::Failure;
 
 /// Begin of a rate that is the name of a trace file.
 const TRACE: &str = "trace:";
@@ -163,7 +163,7 @@ fn absolute(folder: &FilePath, name: &str) -> String {
 }
 
 fn usage(error: &dyn std::fmt::Display) -> Failure {
-    Failure::Usage(error.to_string())
+    Failure::usage(error.to_string())
 }
 
 /// Reads a file. Fails if it is longer than `most` bytes.

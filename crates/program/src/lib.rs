@@ -3,6 +3,7 @@
 //! | noun | file | owns |
 //! |---|---|---|
 //! | console | `console.rs` | result lines on the standard output, and the first write error |
+//! | failure, `main` | `failure.rs` | exit code and sentence of a program that fails; its frame |
 //! | files | `files.rs` | output files that only their owner may read; the limit on open files |
 //! | host and port | `host_port.rs` | `name:port` on command lines, resolution of names |
 //! | JSON | `json.rs` | version, times and seeds of the JSON output |
@@ -12,6 +13,7 @@
 //! | threads | `threads.rs` | worker threads that start together or not at all |
 
 pub mod console;
+mod failure;
 pub mod files;
 pub mod host_port;
 pub mod json;
@@ -24,6 +26,7 @@ use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 pub use console::{Console, talk, talk_in_background};
+pub use failure::{Failure, STDOUT, main, rejection};
 pub use printer::Printer;
 pub use signals::Stop;
 #[cfg(feature = "tokio")]
@@ -33,8 +36,12 @@ pub use signals::TaskStop;
 pub mod exit {
     /// A name has no address.
     pub const NO_SUCH_HOST: u8 = 3;
+    /// The system refuses to send.
+    pub const FAILED_SEND: u8 = 4;
     /// The peer does not answer.
     pub const TIMEOUT: u8 = 5;
+    /// The system refuses to receive.
+    pub const FAILED_RECV: u8 = 6;
     /// The peer refused or closed the connection.
     pub const PEER_CLOSED: u8 = 8;
     /// Some files were not copied. rsync has the same code.

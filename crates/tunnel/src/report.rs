@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rdt_program::json::{EventStamp, nanos};
 use rdt_program::metrics::{self, MetricsArgs, Samples};
-use rdt_program::{Console, Printer, talk, talk_in_background};
+use rdt_program::{Console, Failure, Printer, talk, talk_in_background};
 use rdt_transport::ConnectionStats;
 use rdt_trust::Surroundings;
 use rdt_udp::clock;
@@ -18,7 +18,6 @@ use tokio::time::Instant;
 
 use crate::args::OutputArgs;
 use crate::copy::Counters;
-use crate::failure::Failure;
 
 /// Lines in a second that peers may cause.
 const MAX_PEER_LINES: u32 = 10;
@@ -237,7 +236,7 @@ impl Report {
         let Some(address) = args.metrics else { return Ok(None) };
         let totals = Arc::clone(&self.totals);
         let bound = metrics::serve(address, move |samples| totals.add_to(samples))
-            .map_err(|error| Failure::Bind(address, error))?;
+            .map_err(|error| Failure::bind(address, &error))?;
         self.remark(&format!("metrics at http://{bound}/metrics"));
         Ok(Some(bound))
     }

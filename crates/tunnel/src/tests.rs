@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rdt_endpoint::tokio::{Endpoint, Listener};
 use rdt_endpoint::{Listen, Network};
-use rdt_program::{Console, Printer, TaskStop};
+use rdt_program::{Console, Failure, Printer, TaskStop};
 use rdt_testing::Watchdog;
 use rdt_trust::{ConnectOptions, Gate, ListenOptions, PathOptions, Remote, TicketUse, TrustError, serving};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex, split};
@@ -19,7 +19,6 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::args::OutputArgs;
-use crate::failure::Failure;
 use crate::link::Link;
 use crate::report::Report;
 use crate::session::{Local, Outcome, carry};
@@ -280,7 +279,7 @@ async fn ticket_is_for_first_client_only() {
     // The same client after a restart.
     world.link("anna", ticket.clone()).test().await.unwrap();
     let refused = world.link("bob", ticket).test().await.unwrap_err();
-    assert!(matches!(refused, Failure::Trust(TrustError::TicketRefused(_))), "{refused}");
+    assert!(matches!(refused.cause(), Some(TrustError::TicketRefused(_))), "{refused}");
     assert_eq!(refused.code(), 77);
     world.link("bob", world.ticket()).test().await.unwrap();
 }
@@ -314,7 +313,7 @@ async fn refusal_counts_if_other_addresses_are_silent() {
     world.network.unplug(world.server);
     let start = Instant::now();
     let refused = world.link("anna", ticket).test().await.unwrap_err();
-    assert!(matches!(refused, Failure::Trust(TrustError::TicketRefused(_))), "{refused}");
+    assert!(matches!(refused.cause(), Some(TrustError::TicketRefused(_))), "{refused}");
     assert_eq!(start.elapsed().as_secs(), 3);
 }
 
@@ -339,7 +338,7 @@ async fn key_without_permission_is_refused() {
     });
     let link = world.link("anna", world.host());
     let refused = link.test().await.unwrap_err();
-    let Failure::Trust(TrustError::KeyRefused { key, .. }) = &refused else { panic!("{refused}") };
+    let Some(TrustError::KeyRefused { key, .. }) = refused.cause() else { panic!("{refused}") };
     assert_eq!(refused.code(), 77);
     std::fs::write(world.folder.path().join("allow"), format!("{key} anna\n")).unwrap();
     link.test().await.unwrap();

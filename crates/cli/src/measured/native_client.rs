@@ -18,8 +18,9 @@ use super::connection::{Connection as _, TOO_MANY_PEERS};
 use super::message::{Request, Verdict};
 use super::stream::{LOOK_INTERVAL, is_pause, look};
 use super::tcp_client::{exchange, receive};
-use super::transfer::{MeasuredTransfer, NotConnected, failure, lost};
+use super::transfer::{MeasuredTransfer, NotConnected, lost};
 use crate::Failure;
+use crate::exit::transfer_failure;
 use crate::send::native::idle_timeout;
 use crate::send::sending::Protection;
 
@@ -51,7 +52,7 @@ impl Keys {
             }
             _ => return None,
         };
-        Some(failure(Phase::Connect, TransferError::Closed(reason), sentence))
+        Some(transfer_failure(Phase::Connect, TransferError::Closed(reason), sentence))
     }
 }
 
@@ -116,7 +117,7 @@ fn check_two_way(transfer: &MeasuredTransfer<'_>, stream: &Stream) -> Result<(),
                 transfer.address
             ),
         )),
-        Ok(_) => Err(failure(
+        Ok(_) => Err(transfer_failure(
             Phase::Connect,
             TransferError::Protocol,
             format!("the program at {} is no rdt-recv: it sends before it was asked", transfer.address),
@@ -187,7 +188,7 @@ fn attempt(
     if transfer.stop.is_set() {
         // The thread has the endpoint, too.
         endpoint.close(0, "");
-        return Err(Failure::Interrupted);
+        return Err(Failure::interrupted());
     }
     let connected = connected.ok_or_else(|| lost(Phase::Connect, "no thread can be had"))?;
     let took = clock::now().saturating_duration_since(opened_at);

@@ -175,8 +175,8 @@ pub(super) fn option_of_receiver(wire: Wire) -> &'static str {
     }
 }
 
-fn usage(sentence: impl Into<String>) -> Failure {
-    Failure::Usage(sentence.into())
+fn usage(sentence: impl std::fmt::Display) -> Failure {
+    Failure::usage(sentence)
 }
 
 #[cfg(test)]

@@ -81,8 +81,7 @@ pub(crate) fn command(args: &RecvArgs, wire: Wire) -> Result<(), Failure> {
     check_recv(&args.given, wire)?;
     let form = if args.json { LogForm::Json } else { LogForm::Text };
     let console = Console::in_background().map_err(Failure::stdout)?;
-    let remarks =
-        talk_in_background().map_err(|error| Failure::Output { name: "the standard error".into(), error })?;
+    let remarks = talk_in_background().map_err(|error| Failure::output("the standard error", &error))?;
     let log = EventLog::new(form, args.quiet, console, remarks);
     let stop = Stop::default();
     stop.on_interrupt();
@@ -358,7 +357,7 @@ impl Server {
         }));
         self.log.finish().map_err(Failure::stdout)?;
         let is_cut = self.stop.is_interrupted() && totals.cut + totals.open > 0;
-        if is_cut { Err(Failure::Interrupted) } else { Ok(()) }
+        if is_cut { Err(Failure::interrupted()) } else { Ok(()) }
     }
 }
 

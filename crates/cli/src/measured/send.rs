@@ -19,6 +19,7 @@ use super::{Wire, native_client, tcp_client, udp_client};
 use crate::Failure;
 use crate::args::target::Target;
 use crate::args::{Format, SendArgs};
+use crate::exit::Broken;
 use crate::output::limit::Limited;
 use crate::output::status::{Columns, CsvFile, Status, Style};
 use crate::send::data::Data;
@@ -39,7 +40,7 @@ pub(crate) fn command(args: &SendArgs, wire: Wire) -> Result<(), Failure> {
     let stop = Stop::default();
     stop.on_interrupt();
     if wire == Wire::Udp && data.bytes().is_some_and(|bytes| bytes < MIN_BYTES) {
-        return Err(Failure::Usage(format!(
+        return Err(Failure::usage(format_args!(
             "--wire udp sends at least {MIN_BYTES} bytes: those of its headers"
         )));
     }
@@ -184,8 +185,7 @@ fn run(
         Wire::Tcp => {
             // The sender looks at the source itself, without a wake-up.
             let source = PollSet::<UdpSocket>::new(1).and_then(|set| data.source(set.waker()));
-            let mut source =
-                source.map_err(|error| Failure::Input { name: transfer.input.clone(), error })?;
+            let mut source = source.map_err(|error| Failure::input(&transfer.input, &error))?;
             tcp_client::run(transfer, &far.addresses, request, &mut *source)
         }
         Wire::Udp => udp_client::run(transfer, &far.addresses, request),
@@ -221,12 +221,14 @@ fn conclude(mut transfer: MeasuredTransfer<'_>, wire: Wire, result: Result<(), F
             transfer.status.finished_as(&counted, &remark, &line);
             None
         }
-        Err(Failure::Interrupted) => {
-            transfer.status.interrupted(now, &all);
-            Some(Failure::Interrupted)
+        Err(failure) => {
+            if failure.is_interrupted() {
+                transfer.status.interrupted(now, &all);
+            } else if let Some(broken) = failure.cause::<Broken>() {
+                transfer.status.failed(broken.phase, &failure);
+            }
+            Some(failure)
         }
-        Err(failure @ Failure::Transfer { phase, .. }) => Some(transfer.status.failed(phase, failure)),
-        Err(failure) => Some(failure),
     };
     let failure = or_unwritten(failure, transfer.status.finish_csv(now, &all));
     let is_sender = wire == Wire::Tcp && !transfer.args.reverse;

@@ -146,7 +146,7 @@ fn send_to(server: &Server, stream: &impl Connection, request: &Request) -> io::
     let sent = send(stream, &mut data, pace, &mut progress, |now, progress| {
         let is_late = now >= begun_at + MAX_TIME;
         if server.stop.is_set() || is_late || taken.is_stuck(now, progress.written) {
-            return Err(Failure::Interrupted);
+            return Err(Failure::interrupted());
         }
         if omitted.is_none() && now >= begun_at + request.omit {
             omitted = Some(if request.omit.is_zero() { Report::default() } else { stream.counters() });

@@ -15,8 +15,9 @@ use super::datagram::{
 };
 use super::message::{Report, Request, TOO_LARGE, Verdict};
 use super::stream::{LOOK_INTERVAL, is_pause, look};
-use super::transfer::{MeasuredTransfer, NotConnected, failure, lost, one_way_stats};
+use super::transfer::{MeasuredTransfer, NotConnected, lost, one_way_stats};
 use crate::Failure;
+use crate::exit::transfer_failure;
 use crate::output::format::rate_bps;
 
 /// Time after which a question is repeated.
@@ -128,7 +129,7 @@ impl Client {
         loop {
             let now = clock::now();
             if transfer.stop.is_set() {
-                return Err(Failure::Interrupted.into());
+                return Err(Failure::interrupted().into());
             }
             if now >= begun_at + give_up {
                 let failure = lost(Phase::Connect, format!("no answer from UDP port {}", transfer.address));
@@ -221,7 +222,7 @@ impl Client {
         loop {
             let now = clock::now();
             if transfer.stop.is_set() {
-                return Err(Failure::Interrupted);
+                return Err(Failure::interrupted());
             }
             if refused >= MAX_REFUSED {
                 return Err(gone(transfer));
@@ -262,7 +263,7 @@ impl Client {
             if received.begun_at.is_some() {
                 transfer.step(now, |before| received.stats(before))?;
             } else if transfer.stop.is_set() {
-                return Err(Failure::Interrupted);
+                return Err(Failure::interrupted());
             }
             if let Some((counted, at)) = end
                 && now >= at + STRAGGLERS
@@ -384,7 +385,7 @@ fn system(phase: Phase, error: &io::Error) -> Failure {
     } else {
         format!("the system refuses to send datagrams: {error}")
     };
-    failure(phase, TransferError::FailedSend(error.raw_os_error().unwrap_or(0)), sentence)
+    transfer_failure(phase, TransferError::FailedSend(error.raw_os_error().unwrap_or(0)), sentence)
 }
 
 #[cfg(test)]

@@ -341,11 +341,9 @@ impl Status {
         Some((bits / srtt.as_secs_f64()).min(self.link_bps))
     }
 
-    /// Prints the status line of a failed transfer in the format of the reference sender. Returns
-    /// the failure.
-    pub(crate) fn failed(&self, phase: Phase, failure: Failure) -> Failure {
+    /// Prints the status line of a failed transfer in the format of the reference sender.
+    pub(crate) fn failed(&self, phase: Phase, failure: &Failure) {
         self.text(&format!("Main:\t{phase} failed with status {}", failure.code()));
-        failure
     }
 
     fn json(&self, now: Instant, event: Value) {
@@ -390,7 +388,7 @@ pub(crate) struct CsvFile {
 impl CsvFile {
     /// Creates the file, or replaces it with `force`, and writes the names of the columns.
     pub(crate) fn create(path: &Path, force: bool) -> Result<Self, Failure> {
-        let file = create_private(path, force).map_err(|error| Failure::output(path, error))?;
+        let file = create_private(path, force).map_err(|error| Failure::output(path.display(), &error))?;
         let mut csv = Self { path: path.to_owned(), file, error: None };
         csv.line(&COLUMNS.join(","));
         Ok(csv)
@@ -407,7 +405,7 @@ impl CsvFile {
 
     /// Returns the first failed write as the failure of the program.
     pub(crate) fn finish(self) -> Result<(), Failure> {
-        self.error.map_or(Ok(()), |error| Err(Failure::output(&self.path, error)))
+        self.error.map_or(Ok(()), |error| Err(Failure::output(self.path.display(), &error)))
     }
 
     fn line(&mut self, line: &str) {

@@ -41,7 +41,7 @@ fn classic(args: &SendArgs, positional: &Positional) -> Result<SenderConfig, Fai
         Err(error @ ConfigError::WindowTooLarge { .. }) => {
             Err(usage(format!("{error}; a smaller W or a larger --memory helps")))
         }
-        Err(error) => Err(error.into()),
+        Err(error) => Err(usage(error)),
     }
 }
 
@@ -94,12 +94,12 @@ fn native(args: &SendArgs, positional: Option<&Positional>) -> Result<SenderConf
         Err(error @ ConfigError::WindowTooLarge { .. }) => {
             Err(usage(format!("{error}; a smaller window or a larger --memory helps")))
         }
-        Err(error) => Err(error.into()),
+        Err(error) => Err(usage(error)),
     }
 }
 
-fn usage(sentence: impl Into<String>) -> Failure {
-    Failure::Usage(sentence.into())
+fn usage(sentence: impl std::fmt::Display) -> Failure {
+    Failure::usage(sentence)
 }
 
 #[cfg(test)]

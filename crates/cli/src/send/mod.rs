@@ -25,6 +25,7 @@ use crate::Failure;
 use crate::args::form::Form;
 use crate::args::target::Target;
 use crate::args::{Format, SendArgs, Switch};
+use crate::exit::transfer_failure;
 use crate::output::status::{Status, Style};
 use crate::output::summary::Summary;
 use crate::recv::draw_seed;
@@ -230,5 +231,7 @@ pub(crate) fn lookup(
     let time = clock::now().saturating_duration_since(start).as_secs_f64();
     status.text(&format!("[{time:.3}]\ttarget {host} is invalid"));
     let (error, sentence) = (TransferError::InvalidName(host.into()), format!("no such host: {host}"));
-    Err(status.failed(Phase::Connect, Failure::Transfer { phase: Phase::Connect, error, sentence }))
+    let failure = transfer_failure(Phase::Connect, error, sentence);
+    status.failed(Phase::Connect, &failure);
+    Err(failure)
 }

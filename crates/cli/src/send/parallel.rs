@@ -18,6 +18,7 @@ use super::run_to_end;
 use super::transfer::{Ended, Plan, Remote};
 use crate::args::SendArgs;
 use crate::args::form::Form;
+use crate::exit::{SOFTWARE, close_reason};
 use crate::output::format::{megabytes, ms, rate_bps};
 use crate::output::limit::Limited;
 use crate::output::receiver_report::ReceiverReport;
@@ -56,6 +57,8 @@ pub(super) fn run(
     conclude(args, (&form.host_name(), form.format.name()), &status, ended, receiver.as_ref())
 }
 
+const PANICKED: &str = "a thread of the program ended by itself";
+
 /// Runs `one` on each of this number of threads.
 pub(crate) fn run_all(
     transfers: usize,
@@ -63,7 +66,10 @@ pub(crate) fn run_all(
 ) -> Vec<Result<Ended, Failure>> {
     thread::scope(|scope| {
         let threads: Vec<_> = (0..transfers).map(|_| scope.spawn(&one)).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap_or(Err(Failure::Panicked))).collect()
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|_| Err(Failure::new(SOFTWARE, PANICKED))))
+            .collect()
     })
 }
 
@@ -92,7 +98,7 @@ pub(crate) fn conclude(
         failure = failure.or(why);
     }
     print(args, status, sum, receiver, failure.as_ref())?;
-    failure.map_or(Ok(()), |failure| Err(Failure::OfParallel(Box::new(failure))))
+    failure.map_or(Ok(()), |failure| Err(failure.said()))
 }
 
 fn print(
@@ -216,7 +222,7 @@ impl Sum {
         let mut value = json!({
             "event": "parallel_summary",
             "exit_code": failure.map_or(0, Failure::code),
-            "close_reason": failure.and_then(Failure::close_reason),
+            "close_reason": failure.and_then(close_reason),
             "host": self.host,
             "wire": self.wire,
             "cipher": self.cipher,

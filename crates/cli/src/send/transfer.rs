@@ -25,6 +25,7 @@ use super::qlog_file::{self, QlogFile, or_unwritten};
 use super::sending::Sending;
 use crate::args::Format;
 use crate::args::target::Target;
+use crate::exit::{CHECKSUM, transfer_failure};
 use crate::output::counters::{idle_line, idle_share};
 use crate::output::format::{megabytes, ms};
 use crate::output::limit::Limited;
@@ -107,7 +108,7 @@ impl<S: Sending> Transfer<S> {
         let is_ipv4 = io.local_addr().is_ok_and(|local| local.is_ipv4());
         let reached: Vec<_> = addresses.iter().copied().filter(|to| to.is_ipv4() || !is_ipv4).collect();
         let candidates = Candidates::new(clock::now(), &reached, config.handshake_give_up)
-            .ok_or_else(|| Failure::Usage("the receiver has no address".into()))?;
+            .ok_or_else(|| Failure::usage("the receiver has no address"))?;
         let Attempt { address, give_up } = candidates.current();
         let waiter = Waiter::new(io.socket(), Duration::ZERO).map_err(SocketError::Receive)?;
         stop.add(waiter.waker());
@@ -119,10 +120,9 @@ impl<S: Sending> Transfer<S> {
             idle_probes: args.idle_rtt.unwrap_or(0),
         };
         let measure = Measure::new(wanted);
-        let source =
-            data.source(waiter.waker()).map_err(|error| Failure::Input { name: input.clone(), error })?;
+        let source = data.source(waiter.waker()).map_err(|error| Failure::input(&input, &error))?;
         let mut socket = Connected::new(io, address);
-        let sender = open(config.clone(), give_up, send_memory(&mut socket))?;
+        let sender = open(config.clone(), give_up, send_memory(&mut socket)).map_err(Failure::usage)?;
         let create = |path| QlogFile::create(path, args.force, start, &reached, &config);
         let qlog = args.qlog.as_deref().map(create).transpose()?;
         status.csv = args.csv.as_deref().map(|path| CsvFile::create(path, args.force)).transpose()?;
@@ -294,19 +294,22 @@ impl<S: Sending> Transfer<S> {
             }
             Outcome::Failed { phase, error } => {
                 let sentence = self.error_context().sentence(&error);
-                Some(self.sending.status.failed(phase, Failure::Transfer { phase, error, sentence }))
+                let failure = transfer_failure(phase, error, sentence);
+                self.sending.status.failed(phase, &failure);
+                Some(failure)
             }
             Outcome::Closed(closed) => {
                 let (phase, error, sentence) = self.error_context().closed(&closed);
                 let refusal = self.dialer.as_ref().and_then(|dialer| dialer.refusal(&self.host, &closed));
-                let failure = refusal.map_or(Failure::Transfer { phase, error, sentence }, Failure::from);
-                Some(self.sending.status.failed(phase, failure))
+                let failure = refusal.map_or_else(|| transfer_failure(phase, error, sentence), Failure::from);
+                self.sending.status.failed(phase, &failure);
+                Some(failure)
             }
-            Outcome::Unreadable(error) => Some(Failure::Input { name: self.input.clone(), error }),
+            Outcome::Unreadable(error) => Some(Failure::input(&self.input, &error)),
             Outcome::Interrupted => {
                 // The line counts from the line before it, the omitted start included.
                 self.sending.status.interrupted(clock::now(), &self.sender.stats());
-                Some(Failure::Interrupted)
+                Some(Failure::interrupted())
             }
         }
     }
@@ -397,7 +400,12 @@ fn check_sum(ours: u32, theirs: u32) -> Option<Failure> {
             talk("the receiver did not check the data: it answered checksum 0");
             None
         }
-        ChecksumCheck::Wrong => Some(Failure::Checksum { ours, theirs }),
+        ChecksumCheck::Wrong => Some(Failure::new(
+            CHECKSUM,
+            format_args!(
+                "the receiver's checksum {theirs:X} is not the sender's {ours:X}: what arrived is wrong"
+            ),
+        )),
     }
 }
 

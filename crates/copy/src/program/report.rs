@@ -8,14 +8,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use indicatif::{DecimalBytes, HumanCount};
+use rdt_program::exit::INCOMPLETE;
 use rdt_program::json::EventStamp;
-use rdt_program::{Console, Printer, talk, talk_in_background};
+use rdt_program::{Console, Failure, Printer, talk, talk_in_background};
 use rdt_trust::Surroundings;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::args::OutputArgs;
-use super::failure::Failure;
 use super::json;
 use super::progress::Progress;
 use crate::{CopyError, Event, Observer, SkipReason, Summary};
@@ -138,7 +138,7 @@ impl Report {
     pub(crate) fn finish(&self, exit_code: u8, failure: Option<&Failure>) -> std::io::Result<()> {
         self.0.progress.end();
         let summary = self.0.summary.lock().unwrap_or_else(PoisonError::into_inner);
-        let failed = failure.filter(|failure| !matches!(failure, Failure::Incomplete));
+        let failed = failure.filter(|failure| failure.code() != INCOMPLETE);
         if *summary != Summary::default() {
             for line in failures(&summary) {
                 self.warn(&line);

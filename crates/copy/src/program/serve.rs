@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use rdt_endpoint::tokio::Stream;
-use rdt_program::TaskStop;
+use rdt_program::exit::NO_INPUT;
+use rdt_program::{Failure, TaskStop};
 use rdt_trust::serving::{
     LIMITING_OPTIONS, TicketOptions, accept_until, announce, linger, listen, server_endpoint, session_limit,
 };
@@ -16,7 +17,7 @@ use tokio::sync::Semaphore;
 
 use super::args::{Arguments, DEFAULT_PORT, Ports, ServeArgs};
 use super::connect::{bind, connection};
-use super::failure::Failure;
+use super::failure::interrupted;
 use super::report::{Client, Report};
 use super::{COPY_FAILED, STOPPED};
 use crate::{CopyError, Observer, Permission, Root, Summary};
@@ -38,11 +39,13 @@ pub(crate) async fn serve(
         (_, true, true) => Permission::WriteOnly,
         _ => Permission::ReadWrite,
     };
-    let root = Root::confined(folder, permission).map_err(|error| Failure::Root(folder.to_owned(), error))?;
+    let root = Root::confined(folder, permission).map_err(|error| {
+        Failure::new(NO_INPUT, format_args!("cannot serve {}: {error}", folder.display()))
+    })?;
     let trust = args.trust.listen();
     let ServeArgs { tickets, ticket_lifetime, advertise, .. } = &args.serve;
     let options = TicketOptions { tickets: *tickets, lifetime: *ticket_lifetime, advertise };
-    let tickets = options.count(&trust).map_err(|why| Failure::Usage(why.to_owned()))?;
+    let tickets = options.count(&trust).map_err(Failure::usage)?;
     let ports = args.remote.port.unwrap_or(Ports::only(DEFAULT_PORT));
     let surroundings = report.surroundings();
     let max_clients = session_limit(args.serve.max_clients, DESCRIPTORS, &surroundings);
@@ -61,7 +64,7 @@ pub(crate) async fn serve(
     });
     let clients = accepted.await.map_err(|error| Failure::system("accept")(error.into()))?;
     endpoint.close(STOPPED, "rdt-copy was stopped there");
-    if linger(&endpoint, clients).await == 0 { Ok(()) } else { Err(Failure::Interrupted) }
+    if linger(&endpoint, clients).await == 0 { Ok(()) } else { Err(interrupted()) }
 }
 
 /// Handles one connection of a client. Returns true if it failed: after the stop, because of it.

@@ -37,12 +37,12 @@ use std::time::Duration;
 use rdt_emulator::{Direction, Path, parse_duration};
 use rdt_udp::{Waker, clock};
 
+use crate::Failure;
 use crate::account::Account;
 use crate::calibration::{CalibrationArgs, Mode};
 use crate::capture::frame::Datagrams;
 #[cfg(unix)]
 use crate::control_socket::{ControlSocket, InForce};
-use crate::failure::Failure;
 #[cfg(target_os = "linux")]
 use crate::host;
 use crate::metrics::Published;
@@ -125,7 +125,7 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
     args.output.check()?;
     let (listen, target) = address::both(&args.listen, &args.target)?;
     if args.idle < MIN_IDLE {
-        return Err(Failure::Usage("--idle: must be at least 10 ms".into()));
+        return Err(Failure::usage("--idle: must be at least 10 ms"));
     }
     let mut described = args.path.describe()?;
     args.output.check_inputs([&described])?;
@@ -142,10 +142,10 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
     // Each client has a socket.
     raise_descriptor_limit();
     let sockets = ProxySockets::bind(listen, target, limits, warnings.clone())
-        .map_err(|error| Failure::Forbidden(error.to_string()))?;
+        .map_err(|error| Failure::unavailable(error.to_string()))?;
     let local = sockets.local_addr().map_err(Failure::system("no address"))?;
     if address::is_loop(local, target) {
-        return Err(Failure::Usage("TARGET: equals LISTEN, so each packet would come back".into()));
+        return Err(Failure::usage("TARGET: equals LISTEN, so each packet would come back"));
     }
     let stop = sockets.stop();
     if let Err(error) = signals::on_interrupt_or_quit(ending(stop)) {
