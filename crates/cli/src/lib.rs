@@ -5,15 +5,23 @@
 //! |---|---|
 //! | `args/` | command lines, read into typed values |
 //! | `compare.rs` | `rdt-send compare` |
-//! | `send/` | `rdt-send`: configuration, data source, transfer, embedded receiver |
+//! | `send/` | `rdt-send`: configuration, transfer, embedded receiver |
 //! | `recv/` | `rdt-recv`: threads, application, store |
 //! | `measured/` | transfers that are not stored: `--wire tcp`, `--wire udp`, `--reverse` (Linux) |
-//! | `output/` | status lines, logs, summaries |
-//! | `source.rs` | bytes to send: generated, of files, of pipes |
+//! | `output/` | status lines, logs, summaries, files of `--qlog` and `--csv` |
+//! | `parallel.rs`, `measure.rs` | several transfers at once; the measured part of a transfer |
+//! | `data.rs`, `source.rs` | bytes to send: generated, of files, of pipes |
+//! | `host.rs`, `connection.rs` | HOST of a sender; protection of connections |
+//! | `admission.rs`, `peer.rs` | senders that a receiver admits, and their names |
 
+mod admission;
 mod args;
 mod compare;
+mod connection;
+mod data;
 mod exit;
+mod host;
+mod measure;
 /// Transfers that are measured and not stored: `--wire tcp` and `--wire udp`, over TCP of the
 /// kernel and UDP at a constant rate, and `rdt-send --reverse` over encrypted connections to
 /// `rdt-recv --measure`. Linux only, because the figures are those of `TCP_INFO`.
@@ -77,12 +85,15 @@ mod output {
     pub(crate) mod limit;
     pub(crate) mod log;
     pub(crate) mod packet_log;
+    pub(crate) mod qlog_file;
     pub(crate) mod receiver_report;
     pub(crate) mod rtt_histogram;
     pub(crate) mod sockets;
     pub(crate) mod status;
     pub(crate) mod summary;
 }
+mod parallel;
+mod peer;
 mod recv;
 mod resources;
 mod send;
@@ -100,6 +111,10 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser as _};
 use rdt_program::signals::survive_file_size_limit;
 use rdt_program::{rejection, start_logging};
+
+/// Version in the format in which the reference receiver prints its own.
+pub(crate) const VERSION: &str =
+    concat!(env!("CARGO_PKG_VERSION_MAJOR"), ".", env!("CARGO_PKG_VERSION_MINOR"));
 
 /// Returns the command lines of `rdt-send` and `rdt-recv`, for manual pages and completions.
 pub fn command_lines() -> [clap::Command; 2] {

@@ -3,7 +3,7 @@
 
 pub(crate) mod form;
 mod link;
-mod native;
+pub(crate) mod native;
 mod positional;
 mod recv;
 mod send;
@@ -156,6 +156,6 @@ where
     move |text| Ok(Given { text: text.into(), value: parse(text)? })
 }
 
-fn usage(sentence: impl std::fmt::Display) -> Failure {
+pub(crate) fn usage(sentence: impl std::fmt::Display) -> Failure {
     Failure::usage(sentence)
 }

@@ -20,9 +20,9 @@ use super::stream::{LOOK_INTERVAL, is_pause, look};
 use super::tcp_client::{exchange, receive};
 use super::transfer::{MeasuredTransfer, NotConnected, lost};
 use crate::Failure;
+use crate::connection::Protection;
+use crate::connection::idle_timeout;
 use crate::exit::transfer_failure;
-use crate::send::native::idle_timeout;
-use crate::send::sending::Protection;
 
 /// Wait for the receiver's confirmation that it knows the end.
 const END_TIMEOUT: Duration = Duration::from_secs(5);

@@ -17,7 +17,7 @@ use super::peer_slots::{PeerSlot, PeerSlots};
 use super::recv::Server;
 use super::stream::{LOOK_INTERVAL, is_pause, read_message, write_message};
 use super::tcp_server::{IDLE_TIMEOUT, REQUEST_TIMEOUT, end, serve_request};
-use crate::recv::bind_asked;
+use crate::socket::bind_asked;
 
 /// Connections that wait for a thread.
 const BACKLOG: usize = 64;

@@ -21,11 +21,12 @@ use super::options::check_recv;
 use super::peer_slots::PeerSlots;
 use super::stream::LOOK_INTERVAL;
 use super::{Wire, datagram, native_server, tcp_server, udp_server};
+use crate::VERSION;
+use crate::admission::Admission;
 use crate::args::RecvArgs;
 use crate::output::format::{megabytes, rate_bps};
 use crate::output::log::{EventLog, LogForm, name};
-use crate::recv::admission::Admission;
-use crate::recv::{VERSION, bind_asked};
+use crate::socket::bind_asked;
 use crate::{Failure, resources};
 
 /// Limit on peers beside `--max-peers`: each TCP connection and each reverse transfer has a thread.

@@ -19,14 +19,14 @@ use super::{Wire, native_client, tcp_client, udp_client};
 use crate::Failure;
 use crate::args::target::Target;
 use crate::args::{Format, SendArgs};
+use crate::data::Data;
 use crate::exit::Broken;
+use crate::host::{lookup, surroundings};
 use crate::output::limit::Limited;
+use crate::output::qlog_file::{check_outputs, or_unwritten};
 use crate::output::status::{Columns, CsvFile, Status, Style};
-use crate::send::data::Data;
-use crate::send::parallel;
-use crate::send::qlog_file::{check_outputs, or_unwritten};
-use crate::send::transfer::Ended;
-use crate::send::{lookup, surroundings};
+use crate::parallel;
+use crate::parallel::Ended;
 use crate::source::DwordArray;
 
 pub(crate) fn command(args: &SendArgs, wire: Wire) -> Result<(), Failure> {

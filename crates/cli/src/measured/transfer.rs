@@ -13,11 +13,11 @@ use rdt_udp::clock;
 use super::message::{Report, Verdict};
 use crate::Failure;
 use crate::args::SendArgs;
+use crate::connection::Protection;
 use crate::exit::{Broken, transfer_failure};
+use crate::measure::{Measure, Wanted};
+use crate::output::status::STATUS_INTERVAL;
 use crate::output::status::{Status, next_line};
-use crate::send::app::STATUS_INTERVAL;
-use crate::send::measure::{Measure, Wanted};
-use crate::send::sending::Protection;
 
 /// Default of `--give-up`: that of native transfers.
 const GIVE_UP: Duration = Duration::from_secs(100);

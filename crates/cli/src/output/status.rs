@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 
 use crate::Failure;
 use crate::args::Format;
+use crate::connection::Protection;
 use crate::output::format::{g, rate_bps, short};
-use crate::send::sending::Protection;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
@@ -414,6 +414,9 @@ impl CsvFile {
         }
     }
 }
+
+/// Time between two status lines without `--interval`.
+pub(crate) const STATUS_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Interval between two updates of the progress bar.
 pub(crate) const UPDATE_INTERVAL: Duration = Duration::from_millis(100);

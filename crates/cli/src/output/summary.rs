@@ -13,9 +13,9 @@ use super::limit::Limited;
 use super::receiver_report::ReceiverReport;
 use super::status::Status;
 use crate::args::Format;
+use crate::connection::Protection;
 use crate::exit::close_reason;
-use crate::send::measure::Measure;
-use crate::send::sending::Protection;
+use crate::measure::Measure;
 use crate::{Failure, resources};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,8 +13,8 @@ use rdt_transport::{ConnectionId, Endpoint as _, ReceiverEvent};
 use rdt_udp::Remote;
 
 use crate::output::log::{EventLog, Finished, PeerLog, name};
+use crate::peer::{Format, Peer};
 use crate::recv::metrics::Publisher;
-use crate::recv::peer::{Format, Peer};
 use crate::recv::store::{Busy, Store, Stored, Transfer, WriteResult};
 
 /// Time without a packet from the last sender before the program exits, in addition to the delay of

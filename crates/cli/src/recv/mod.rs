@@ -1,9 +1,7 @@
 //! `rdt-recv`: one server per thread, with sockets that share a port.
 
-pub(crate) mod admission;
 pub(crate) mod app;
 mod metrics;
-pub(crate) mod peer;
 pub(crate) mod store;
 
 use std::io;
@@ -18,30 +16,26 @@ use rdt_transport::{AckPolicy, ReceiverConfig};
 use rdt_udp::{Offload, Remote, SocketError, UdpIo, UdpOptions, UdpStats, Waiter, clock};
 use serde_json::json;
 
+use crate::VERSION;
+use crate::admission::{Admission, Rules};
 use crate::args::{AckEvery, RecvArgs, target};
 use crate::output::counters::{link_lines, socket_json, stats_json};
 use crate::output::format::megabytes;
 use crate::output::log::{EventLog, LogForm};
 use crate::output::sockets::{limit_line, overflow_line, received_line, warnings};
-use crate::socket::{self, FLUSH_TIMEOUT};
+use crate::socket::{self, FLUSH_TIMEOUT, bind_asked};
 use crate::{Failure, resources};
-use admission::{Admission, Rules};
 use app::{ReceiverApp, Totals};
 use metrics::Published;
 use rdt_program::exit::IO;
 use rdt_program::files::raise_descriptor_limit;
 use rdt_program::json::{self, nanos};
 use rdt_program::{Console, Stop, talk_in_background, threads};
-use rdt_trust::bind_any;
 use store::{Output, Store, is_stdout};
 
 /// Time before a link's deadline in which the thread busy-polls, because the kernel wakes threads
 /// up to this much late.
 pub(crate) const SPIN_BEFORE_DEADLINE: Duration = Duration::from_micros(60);
-/// Version in the format in which the reference receiver prints its own.
-pub(crate) const VERSION: &str =
-    concat!(env!("CARGO_PKG_VERSION_MAJOR"), ".", env!("CARGO_PKG_VERSION_MINOR"));
-
 const CUT_SHORT: &str = "the transfer broke off: what was written to the output is not whole";
 
 pub(crate) fn command(args: &RecvArgs) -> Result<(), Failure> {
@@ -377,19 +371,6 @@ fn bind(args: &RecvArgs) -> Result<Vec<UdpIo>, Failure> {
         sockets.push(UdpIo::bind(address, options)?);
     }
     Ok(sockets)
-}
-
-/// Binds a socket by `bind` to the address that was asked for, or to the default port of all
-/// interfaces: of IPv4 alone if this host has no IPv6.
-pub(crate) fn bind_asked<T>(
-    asked: Option<SocketAddr>,
-    bind: impl Fn(SocketAddr) -> io::Result<T>,
-) -> Result<T, SocketError> {
-    let bound = match asked {
-        Some(address) => bind(address).map_err(|error| (address, error)),
-        None => bind_any(target::DEFAULT_PORT, bind),
-    };
-    bound.map_err(|(address, error)| SocketError::Bind { address, error })
 }
 
 /// Binds the first socket of a port. With `SO_REUSEPORT` it would share the port with another

@@ -8,8 +8,8 @@ use rdt_endpoint::thread::{Application, Flow};
 use rdt_program::{Stop, talk};
 use rdt_transport::{Closed, Phase, TransferError};
 
-use super::measure::Measure;
 use super::sending::{Progress, Sending};
+use crate::measure::Measure;
 use crate::output::status::TransferBar;
 use crate::output::status::{Status, next_line};
 use crate::source::{DwordArray, Source};
@@ -53,9 +53,6 @@ pub(crate) struct SenderApp {
     pub(crate) next_line: Option<Instant>,
     pub(crate) end: Option<Outcome>,
 }
-
-/// Time between two status lines without `--interval`.
-pub(crate) const STATUS_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Time without an answer after which the sender says what it waits for. Handshakes over most paths
 /// are shorter.

@@ -10,8 +10,8 @@ use rdt_transport::{
 };
 use rdt_udp::UdpStats;
 
-use super::native::idle_timeout;
 use crate::args::Format;
+use crate::connection::idle_timeout;
 
 /// State of a transfer at its failure, from which the message is chosen.
 pub(super) struct ErrorContext<'a> {

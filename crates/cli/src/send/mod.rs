@@ -2,13 +2,9 @@
 
 pub(crate) mod app;
 pub(crate) mod config;
-pub(crate) mod data;
 mod error_text;
 pub(crate) mod local;
-pub(crate) mod measure;
 pub(crate) mod native;
-pub(crate) mod parallel;
-pub(crate) mod qlog_file;
 pub(crate) mod sending;
 pub(crate) mod transfer;
 
@@ -16,27 +12,29 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use rdt_program::{Console, Stop, host_port, talk};
-use rdt_transport::{InitiatorConfig, Phase, Sender, SenderConfig, SenderStats, TransferError};
-use rdt_trust::{Dialer, Surroundings, TrustError, os_entropy};
+use rdt_program::{Console, Stop};
+use rdt_transport::{InitiatorConfig, Sender, SenderConfig, SenderStats};
+use rdt_trust::{Dialer, TrustError, os_entropy};
 use rdt_udp::{UdpOptions, clock};
 
 use crate::Failure;
 use crate::args::form::Form;
 use crate::args::target::Target;
 use crate::args::{Format, SendArgs, Switch};
-use crate::exit::transfer_failure;
+use crate::data::Data;
+use crate::host::{lookup, surroundings};
+use crate::measure::{Measure, Wanted};
+use crate::output::qlog_file;
 use crate::output::status::{Status, Style};
 use crate::output::summary::Summary;
+use crate::parallel::{self, Ended};
 use crate::recv::draw_seed;
 use crate::socket;
 use config::configure;
-use data::Data;
 use local::LocalReceiver;
-use measure::{Measure, Wanted};
 use native::NativeSender;
 use sending::Sending;
-use transfer::{Ended, Plan, Remote, Transfer};
+use transfer::{Plan, Remote, Transfer};
 
 pub(crate) fn command(args: &SendArgs) -> Result<(), Failure> {
     if let Some(wire) = args.kernel_wire() {
@@ -67,13 +65,22 @@ pub(crate) fn command(args: &SendArgs) -> Result<(), Failure> {
     let Receiver { addresses, dialer, local } = receiver;
     let remote = Remote { host: &host, addresses: &addresses, options };
     let dialer = dialer.map(Arc::new);
-    if args.parallel > 1 {
-        parallel::run(args, &form, parallel::Target { status, remote, dialer, initiator, local }, start)?;
-        return console.finish(args.json).map_err(Failure::stdout);
-    }
     let stop = Stop::default();
     stop.on_interrupt();
-    let plan = Plan { format: form.format, config: config.clone(), dialer, data, status, start, stop };
+    let plan = |config, data, status| {
+        let (dialer, stop) = (dialer.clone(), stop.clone());
+        Plan { format: form.format, config, dialer, data, status, start, stop }
+    };
+    if args.parallel > 1 {
+        let plan = || {
+            let config = configure(args, &form)?;
+            let silent = Status::new(Console::default(), Style::Silent, start, &config, form.format);
+            Ok(plan(config, Data::parse(args, form.stdin)?, silent))
+        };
+        run_parallel(args, &form, &status, remote, (plan, initiator, local))?;
+        return console.finish(args.json).map_err(Failure::stdout);
+    }
+    let plan = plan(config.clone(), data, status);
     let ended = match form.format {
         Format::Native => open_native(args, remote, plan, initiator).map(|it| run(it, local)),
         Format::Classic => open_classic(args, remote, plan).map(|it| run(it, local)),
@@ -127,18 +134,27 @@ fn open_classic(args: &SendArgs, remote: Remote<'_>, plan: Plan) -> Result<Trans
     })
 }
 
-/// Runs one of several transfers to the end.
-fn run_to_end(
+/// Runs `--parallel` transfers, and prints their sum.
+fn run_parallel(
     args: &SendArgs,
+    form: &Form<'_>,
+    status: &Status,
     remote: Remote<'_>,
-    plan: Plan,
-    initiator: InitiatorConfig,
-    local: Option<&LocalReceiver>,
-) -> Result<Ended, Failure> {
-    Ok(match plan.format {
-        Format::Native => to_end(&mut open_native(args, remote, plan, initiator)?, local),
-        Format::Classic => to_end(&mut open_classic(args, remote, plan)?, local),
-    })
+    (plan, initiator, local): (
+        impl Fn() -> Result<Plan, Failure> + Sync,
+        InitiatorConfig,
+        Option<LocalReceiver>,
+    ),
+) -> Result<(), Failure> {
+    let ended = parallel::run_all(args.parallel, || {
+        let (plan, initiator) = (plan()?, initiator.clone());
+        Ok(match plan.format {
+            Format::Native => to_end(&mut open_native(args, remote, plan, initiator)?, local.as_ref()),
+            Format::Classic => to_end(&mut open_classic(args, remote, plan)?, local.as_ref()),
+        })
+    });
+    let receiver = local.map(LocalReceiver::finish).transpose()?;
+    parallel::conclude(args, (&form.host_name(), form.format.name()), status, ended, receiver.as_ref())
 }
 
 fn to_end(transfer: &mut Transfer<impl Sending>, local: Option<&LocalReceiver>) -> Ended {
@@ -210,28 +226,4 @@ fn run(mut transfer: Transfer<impl Sending>, local: Option<LocalReceiver>) -> Re
     let end = transfer.run();
     let receiver = local.map(LocalReceiver::finish).transpose()?;
     transfer.conclude(end, receiver.as_ref())
-}
-
-/// Returns the connection of `rdt-trust` to this program.
-pub(crate) fn surroundings() -> Surroundings {
-    Surroundings { say: Arc::new(talk), warn: Arc::new(talk), unix_time_s: Arc::new(clock::unix_time_s) }
-}
-
-/// Resolves a name to at least one address.
-pub(crate) fn lookup(
-    host: &str,
-    port: u16,
-    status: &Status,
-    start: Instant,
-) -> Result<Vec<SocketAddr>, Failure> {
-    let addresses = host_port::resolve(host, port);
-    if !addresses.is_empty() {
-        return Ok(addresses);
-    }
-    let time = clock::now().saturating_duration_since(start).as_secs_f64();
-    status.text(&format!("[{time:.3}]\ttarget {host} is invalid"));
-    let (error, sentence) = (TransferError::InvalidName(host.into()), format!("no such host: {host}"));
-    let failure = transfer_failure(Phase::Connect, error, sentence);
-    status.failed(Phase::Connect, &failure);
-    Err(failure)
 }

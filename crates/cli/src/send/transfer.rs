@@ -15,28 +15,28 @@ use rdt_transport::{
 use rdt_trust::{ADDRESS_GIVE_UP, Attempt, AttemptEnd, Candidates, ChangedKeyProof, Dialer, bind_towards};
 use rdt_udp::{Connected, SocketError, UdpIo, UdpOptions, UdpStats, Waiter, clock};
 
-use serde_json::Value;
-
-use super::app::{Outcome, STATUS_INTERVAL, SenderApp};
-use super::data::Data;
+use super::app::{Outcome, SenderApp};
 use super::error_text::ErrorContext;
-use super::measure::{Measure, Wanted};
-use super::qlog_file::{self, QlogFile, or_unwritten};
 use super::sending::Sending;
 use crate::args::Format;
 use crate::args::target::Target;
+use crate::data::Data;
 use crate::exit::{CHECKSUM, transfer_failure};
+use crate::measure::{Measure, Wanted};
 use crate::output::counters::{idle_line, idle_share};
 use crate::output::format::{megabytes, ms};
 use crate::output::limit::Limited;
 use crate::output::packet_log::PacketLog;
+use crate::output::qlog_file::{self, QlogFile, or_unwritten};
 use crate::output::receiver_report::ReceiverReport;
 use crate::output::rtt_histogram::RttQuantiles;
 use crate::output::sockets::{sent_line, warnings};
 use crate::output::status::CsvFile;
+use crate::output::status::STATUS_INTERVAL;
 use crate::output::status::Status;
 use crate::output::status::{TransferBar, UPDATE_INTERVAL};
 use crate::output::summary::{ChecksumCheck, Summary};
+use crate::parallel::Ended;
 use crate::socket::FLUSH_TIMEOUT;
 use crate::{Failure, SendArgs, resources};
 
@@ -79,18 +79,6 @@ pub(crate) struct Plan {
     pub(crate) start: Instant,
     /// Set by Ctrl-C.
     pub(crate) stop: Stop,
-}
-
-/// Result of a transfer.
-pub(crate) struct Ended {
-    /// Counts without the omitted start.
-    pub(crate) counted: SenderStats,
-    /// `None` for a transfer that is too short, and for one that the other side sent.
-    pub(crate) limited: Option<Limited>,
-    /// Over TCP of the kernel: of its smoothed RTT.
-    pub(crate) rtt: Option<RttQuantiles>,
-    pub(crate) summary: Value,
-    pub(crate) failure: Option<Failure>,
 }
 
 impl<S: Sending> Transfer<S> {

@@ -11,7 +11,7 @@ use rdt_program::talk;
 use rdt_transport::qlog::{Qlog, QlogConfig};
 use rdt_transport::{Observer, SenderConfig, Wire};
 
-use super::data::Data;
+use crate::data::Data;
 use crate::{Failure, SendArgs};
 
 /// Size of the write buffer, bytes.
