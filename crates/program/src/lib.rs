@@ -8,6 +8,7 @@
 //! | host and port | `host_port.rs` | `name:port` on command lines, resolution of names |
 //! | JSON | `json.rs` | version, times and seeds of the JSON output |
 //! | metrics | `metrics.rs` | Prometheus metrics over HTTP |
+//! | output | `output.rs` | remarks, results, events of `--json`, limit on lines that peers cause |
 //! | printer | `printer.rs` | a thread that prints, so that a slow reader delays nothing else |
 //! | signals | `signals.rs` | Ctrl-C and termination; flags that end threads and tasks |
 //! | threads | `threads.rs` | worker threads that start together or not at all |
@@ -18,6 +19,7 @@ pub mod files;
 pub mod host_port;
 pub mod json;
 pub mod metrics;
+mod output;
 mod printer;
 pub mod signals;
 pub mod threads;
@@ -27,7 +29,9 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 pub use console::{Console, talk, talk_in_background};
 pub use failure::{Failure, STDOUT, main, rejection};
+pub use output::{Output, Remarks};
 pub use printer::Printer;
+pub use rdt_udp::clock::unix_time_s;
 pub use signals::Stop;
 #[cfg(feature = "tokio")]
 pub use signals::TaskStop;

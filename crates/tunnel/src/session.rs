@@ -108,10 +108,19 @@ pub(crate) async fn carry<L: Local>(
         () = stopped => Outcome::Stopped,
     };
     let stats = stream.stats();
-    match &outcome {
+    let is_sent = counters.is_sent.load(Ordering::Relaxed);
+    pass_on(&outcome, is_sent, &local, &stream);
+    let (end, text) = outcome.words();
+    report.closed(&opened, stats.as_ref(), (end, text.as_deref()));
+    outcome
+}
+
+/// Tells the other side of a failure: the peer by a CLOSE with a code, the local program by a reset.
+fn pass_on(outcome: &Outcome, is_sent: bool, local: &impl Local, stream: &Stream) {
+    match outcome {
         Outcome::Finished => {}
         // What was sent is complete, and reaches the peer after the drop of the stream.
-        Outcome::Stopped if counters.is_sent.load(Ordering::Relaxed) => local.reset_at_drop(),
+        Outcome::Stopped if is_sent => local.reset_at_drop(),
         Outcome::LocalFailed(_) => {
             stream.close(Code::Reset.number(), "");
             local.reset_at_drop();
@@ -122,7 +131,4 @@ pub(crate) async fn carry<L: Local>(
             local.reset_at_drop();
         }
     }
-    let (end, text) = outcome.words();
-    report.closed(&opened, stats.as_ref(), (end, text.as_deref()));
-    outcome
 }

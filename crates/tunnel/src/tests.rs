@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rdt_endpoint::tokio::{Endpoint, Listener};
 use rdt_endpoint::{Listen, Network};
-use rdt_program::{Console, Failure, Printer, TaskStop};
+use rdt_program::{Console, Failure, Printer, Remarks, TaskStop};
 use rdt_testing::Watchdog;
 use rdt_trust::{ConnectOptions, Gate, ListenOptions, PathOptions, Remote, TicketUse, TrustError, serving};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex, split};
@@ -247,7 +247,7 @@ fn remarks_do_not_wait_for_paused_reader() {
         Ok(())
     });
     let output = OutputArgs { quiet: false, json: false };
-    let report = Report::with_remarks(Console::default(), &output, printer.unwrap());
+    let report = Report::with_remarks(Console::default(), &output, Remarks::Background(printer.unwrap()));
     for _ in 0..1000 {
         (report.surroundings().say)("refused a peer");
     }
@@ -262,7 +262,7 @@ fn quiet_program_still_shows_new_keys() {
         Ok(())
     });
     let output = OutputArgs { quiet: true, json: false };
-    let report = Report::with_remarks(Console::default(), &output, printer.unwrap());
+    let report = Report::with_remarks(Console::default(), &output, Remarks::Background(printer.unwrap()));
     (report.surroundings().say)("made a new key");
     (report.surroundings().warn)("key of the host, new");
     report.summary(0).unwrap();

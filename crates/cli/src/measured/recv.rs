@@ -168,8 +168,7 @@ impl Server {
     }
 
     /// Decides about a request.
-    pub(super) fn judge(&self, request: Option<&Request>) -> Verdict {
-        let Some(request) = request else { return Verdict::Invalid };
+    pub(super) fn judge(&self, request: &Request) -> Verdict {
         if request.is_reverse && self.no_reverse {
             return Verdict::NoReverse;
         }
@@ -429,19 +428,18 @@ pub(super) mod tests {
     fn reverse_transfers_must_be_bounded_and_allowed() {
         let timed = Request { is_reverse: true, time: Duration::from_secs(1), ..Request::default() };
         let tcp = server(Wire::Tcp, false, None);
-        assert_eq!(tcp.judge(Some(&timed)), Verdict::Accepted);
-        assert_eq!(tcp.judge(Some(&Request { bytes: Some(1), ..timed })), Verdict::Accepted);
-        assert_eq!(tcp.judge(Some(&Request { time: Duration::ZERO, ..timed })), Verdict::Invalid);
-        assert_eq!(tcp.judge(Some(&Request { time: MAX_TIME * 2, ..timed })), Verdict::Invalid);
-        assert_eq!(tcp.judge(None), Verdict::Invalid);
-        assert_eq!(server(Wire::Tcp, true, None).judge(Some(&timed)), Verdict::NoReverse);
+        assert_eq!(tcp.judge(&timed), Verdict::Accepted);
+        assert_eq!(tcp.judge(&Request { bytes: Some(1), ..timed }), Verdict::Accepted);
+        assert_eq!(tcp.judge(&Request { time: Duration::ZERO, ..timed }), Verdict::Invalid);
+        assert_eq!(tcp.judge(&Request { time: MAX_TIME * 2, ..timed }), Verdict::Invalid);
+        assert_eq!(server(Wire::Tcp, true, None).judge(&timed), Verdict::NoReverse);
         let forward = Request { is_reverse: false, ..timed };
-        assert_eq!(server(Wire::Native, false, None).judge(Some(&forward)), Verdict::Invalid);
+        assert_eq!(server(Wire::Native, false, None).judge(&forward), Verdict::Invalid);
         let udp = server(Wire::Udp, false, None);
         let rated = Request { rate: Some(1), packet_size: 1472, ..timed };
-        assert_eq!(udp.judge(Some(&rated)), Verdict::Accepted);
+        assert_eq!(udp.judge(&rated), Verdict::Accepted);
         let sized = Request { bytes: Some(172_800), time: Duration::ZERO, ..rated };
-        assert_eq!(udp.judge(Some(&sized)), Verdict::Accepted);
+        assert_eq!(udp.judge(&sized), Verdict::Accepted);
         for bad in [
             Request { rate: None, ..rated },
             Request { packet_size: 79, ..rated },
@@ -450,7 +448,7 @@ pub(super) mod tests {
             // More than two days at a byte a second.
             Request { bytes: Some(172_801), ..sized },
         ] {
-            assert_eq!(udp.judge(Some(&bad)), Verdict::Invalid);
+            assert_eq!(udp.judge(&bad), Verdict::Invalid);
         }
     }
 

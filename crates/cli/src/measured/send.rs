@@ -32,7 +32,6 @@ use crate::source::DwordArray;
 pub(crate) fn command(args: &SendArgs, wire: Wire) -> Result<(), Failure> {
     check_send(args, wire)?;
     let Some(host) = &args.host else { return Ok(()) };
-    let style = if args.json { Style::Json { quiet: args.quiet } } else { Style::Text { quiet: args.quiet } };
     let start = clock::now();
     let data = Data::parse(args, false)?;
     check_outputs(args, &data)?;
@@ -45,7 +44,7 @@ pub(crate) fn command(args: &SendArgs, wire: Wire) -> Result<(), Failure> {
         )));
     }
     let console = Console::default();
-    let status = new_status(args, wire, console.clone(), style, start);
+    let status = new_status(args, wire, console.clone(), Style::of(args), start);
     announce(args, wire, &status, &data);
     let target = &host.value;
     let host = match target {
@@ -54,7 +53,7 @@ pub(crate) fn command(args: &SendArgs, wire: Wire) -> Result<(), Failure> {
         Target::Local | Target::Remote { .. } => host.text.clone(),
     };
     let far = find(args, wire, target, &status, start).map_err(|failure| {
-        let status = new_status(args, wire, console.clone(), style, start);
+        let status = new_status(args, wire, console.clone(), Style::of(args), start);
         unopened(args, wire, &host, status, failure)
     })?;
     let ended = if args.parallel > 1 {

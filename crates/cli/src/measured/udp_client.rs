@@ -10,8 +10,7 @@ use rdt_udp::{clock, wildcard_for};
 
 use super::arrivals::Arrivals;
 use super::datagram::{
-    Cookie, Due, END_INTERVAL, END_TIMEOUT, KEEP_ALIVE_INTERVAL, MAX_DATAGRAM, Packet, Source, bind,
-    is_too_large,
+    Cookie, Due, END_INTERVAL, END_TIMEOUT, MAX_DATAGRAM, Packet, Source, bind, is_too_large,
 };
 use super::message::{Report, Request, TOO_LARGE, Verdict};
 use super::stream::{LOOK_INTERVAL, is_pause, look};
@@ -147,22 +146,16 @@ impl Client {
                     (cookie, asked_at, first_at) = (given, None, None);
                 }
                 Ok(Some((Packet::Answer(verdict), _))) => {
-                    let took =
-                        first_at.map_or(Duration::ZERO, |at| clock::now().saturating_duration_since(at));
-                    return Ok((verdict, took));
+                    return Ok((verdict, clock::now().saturating_duration_since(first_at.unwrap_or(now))));
                 }
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
                     refused += 1;
                     if refused == MAX_REFUSED {
-                        return Err(lost(
-                            Phase::Connect,
-                            format!(
-                                "nothing listens on UDP port {}: is an rdt-recv --wire udp running there?",
-                                transfer.address
-                            ),
-                        )
-                        .into());
+                        let port = transfer.address;
+                        let hint = "is an rdt-recv --wire udp running there?";
+                        let sentence = format!("nothing listens on UDP port {port}: {hint}");
+                        return Err(lost(Phase::Connect, sentence).into());
                     }
                     clock::sleep_until(now + LOOK_INTERVAL);
                 }
@@ -191,13 +184,11 @@ impl Client {
     }
 
     fn send_data(&self, transfer: &mut MeasuredTransfer<'_>, source: &mut Source) -> Result<(), Failure> {
-        let mut spoken_at = source.begun_at;
         loop {
             let now = clock::now();
             if transfer.step(now, |before| sent(before, source, now))? {
                 return Ok(());
             }
-            let before = source.sent_bytes;
             let due = source.send_due(now, |bytes| self.socket.send(bytes));
             match due.map_err(|error| system(Phase::Send, &error))? {
                 Due::Now => {}
@@ -207,10 +198,7 @@ impl Client {
             if source.unreachable >= MAX_REFUSED {
                 return Err(gone(transfer));
             }
-            if source.sent_bytes > before {
-                spoken_at = now;
-            } else if now >= spoken_at + KEEP_ALIVE_INTERVAL {
-                spoken_at = now;
+            if source.must_speak(now) {
                 self.send(Packet::KeepAlive { nonce: 0 });
             }
         }
@@ -278,18 +266,19 @@ impl Client {
                 self.send(Packet::KeepAlive { nonce });
             }
             match self.receive_one() {
-                Ok(Some((packet, length))) => {
+                Ok(Some((Packet::Data { number, sent, nonce: given }, length))) => {
+                    heard_at = clock::now();
+                    if number >= newest {
+                        (newest, nonce) = (number, given);
+                    }
+                    if received.begun_at.is_none() {
+                        transfer.begin(heard_at);
+                    }
+                    received.add(heard_at, number, sent, length);
+                }
+                Ok(Some((packet, _))) => {
                     heard_at = clock::now();
                     match packet {
-                        Packet::Data { number, sent, nonce: given } => {
-                            if number >= newest {
-                                (newest, nonce) = (number, given);
-                            }
-                            if received.begun_at.is_none() {
-                                transfer.begin(heard_at);
-                            }
-                            received.add(heard_at, number, sent, length);
-                        }
                         Packet::End { counted } => {
                             end.get_or_insert((counted, now));
                             self.send(Packet::EndConfirmed);

@@ -163,7 +163,7 @@ impl Table {
     }
 
     fn admit(&mut self, now: Instant, key: Key, request: Request) -> Verdict {
-        let verdict = self.server.judge(Some(&request));
+        let verdict = self.server.judge(&request);
         if verdict != Verdict::Accepted {
             return verdict;
         }

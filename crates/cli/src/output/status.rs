@@ -17,7 +17,7 @@ use rdt_transport::{Phase, SenderConfig, SenderStats, Wire};
 use serde_json::{Value, json};
 
 use crate::Failure;
-use crate::args::Format;
+use crate::args::{Format, SendArgs};
 use crate::connection::Protection;
 use crate::output::format::{g, rate_bps, short};
 
@@ -40,6 +40,14 @@ pub(crate) enum Columns {
     Sent,
     /// Those of a receiver.
     Received,
+}
+
+impl Style {
+    /// Returns the style that the options ask for.
+    pub(crate) fn of(args: &SendArgs) -> Self {
+        let quiet = args.quiet;
+        if args.json { Self::Json { quiet } } else { Self::Text { quiet } }
+    }
 }
 
 pub(crate) struct Status {

@@ -44,16 +44,15 @@ pub(crate) fn command(args: &SendArgs) -> Result<(), Failure> {
     let config = configure(args, &form)?;
     let data = Data::parse(args, form.stdin)?;
     qlog_file::check_outputs(args, &data)?;
-    let style = if args.json { Style::Json { quiet: args.quiet } } else { Style::Text { quiet: args.quiet } };
     let start = clock::now();
     let console = Console::default();
-    let status = Status::new(console.clone(), style, start, &config, form.format);
+    let status = Status::new(console.clone(), Style::of(args), start, &config, form.format);
     status.parameters(&config);
     data.announce(&status);
 
     let host = form.host_name();
     let unopened = |failure| {
-        let status = Status::new(console.clone(), style, start, &config, form.format);
+        let status = Status::new(console.clone(), Style::of(args), start, &config, form.format);
         unopened(&host, &config, &status, form.format, failure)
     };
     let receiver = Receiver::find(args, &form, &config, &status, start).map_err(unopened)?;

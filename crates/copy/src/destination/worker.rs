@@ -142,7 +142,7 @@ impl Worker {
     fn work(&mut self, jobs: &Receiver<Work>) -> Result<(), Ended> {
         while let Ok(Work { id, job, room: _room }) = jobs.recv() {
             let state = self.files.remove(&id);
-            match self.step(id, state, job) {
+            match self.step(state, job) {
                 Ok(Some(state)) => {
                     self.files.insert(id, state);
                 }
@@ -158,7 +158,7 @@ impl Worker {
     }
 
     /// Does a job, and returns the new state of its file.
-    fn step(&mut self, id: u64, state: Option<State>, job: Job) -> Result<Option<State>, Failure> {
+    fn step(&mut self, state: Option<State>, job: Job) -> Result<Option<State>, Failure> {
         match (state, job) {
             (None, Job::Open(plan)) => self.open(plan),
             (None, Job::Compare(plan)) => self.compare(plan),
@@ -173,10 +173,7 @@ impl Worker {
             },
             (Some(State::Receiving(receiving)), job) => self.receive(receiving, job),
             (Some(State::Discarding), job) => Ok(discarding(&job)),
-            (None, _) => {
-                let _ = id;
-                Err(Failure::Protocol("data of a file that was not asked for"))
-            }
+            (None, _) => Err(Failure::Protocol("data of a file that was not asked for")),
         }
     }
 

@@ -83,7 +83,7 @@ fn run(args: &Arguments) -> u8 {
         Err(failure) => Some(failure),
     };
     let code = failure.as_ref().map_or(0, Failure::code);
-    match report.finish(code, failure.as_ref()) {
+    match report.summarize(code, failure.as_ref()) {
         Err(error) => {
             let failure = Failure::stdout(error);
             talk(&format!("rdt-copy: {failure}"));

@@ -56,7 +56,7 @@ use clients::Addresses;
 pub(crate) use clients::Limits;
 use rdt_program::files::raise_descriptor_limit;
 use rdt_program::metrics::MetricsArgs;
-use rdt_program::{exit, signals};
+use rdt_program::{Printer, exit, signals};
 pub(crate) use sockets::ProxySockets;
 use sockets::{Counts, ProxyPort};
 
@@ -139,14 +139,7 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
     let warnings = stderr_log()?;
     #[cfg(unix)]
     let control = args.control.as_deref().map(ControlSocket::bind).transpose()?;
-    // Each client has a socket.
-    raise_descriptor_limit();
-    let sockets = ProxySockets::bind(listen, target, limits, warnings.clone())
-        .map_err(|error| Failure::unavailable(error.to_string()))?;
-    let local = sockets.local_addr().map_err(Failure::system("no address"))?;
-    if address::is_loop(local, target) {
-        return Err(Failure::usage("TARGET: equals LISTEN, so each packet would come back"));
-    }
+    let (sockets, local) = bind(listen, target, limits, &warnings)?;
     let stop = sockets.stop();
     if let Err(error) = signals::on_interrupt_or_quit(ending(stop)) {
         tracing::warn!(%error, "Ctrl-C will end the program without a summary");
@@ -162,8 +155,8 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
     };
     #[cfg(not(unix))]
     let changes = None;
-    let metrics = args.metrics.metrics.map(|address| Published::serve(address, clock::now()));
-    let published = metrics.transpose()?;
+    let published =
+        args.metrics.metrics.map(|address| Published::serve(address, clock::now())).transpose()?;
     // Last, because a start that fails must leave no files.
     let mut watchers = args.output.watchers(frame, seed, warnings.clone(), Vec::new())?;
     watchers.published = published;
@@ -181,6 +174,24 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
     let code = args.output.finish(watchers, &end.accounts, &circumstances);
     // After an error, the report covers the packets until then.
     stopped.map(|()| code)
+}
+
+/// Binds the sockets, and returns their address towards clients.
+fn bind(
+    listen: SocketAddr,
+    target: SocketAddr,
+    limits: Limits,
+    warnings: &Printer,
+) -> Result<(ProxySockets, SocketAddr), Failure> {
+    // Each client has a socket.
+    raise_descriptor_limit();
+    let sockets =
+        ProxySockets::bind(listen, target, limits, warnings.clone()).map_err(Failure::unavailable)?;
+    let local = sockets.local_addr().map_err(Failure::system("no address"))?;
+    if address::is_loop(local, target) {
+        return Err(Failure::usage("TARGET: equals LISTEN, so each packet would come back"));
+    }
+    Ok((sockets, local))
 }
 
 /// Returns a signal handler. The first signal stops the relay. A later one exits the process at
