@@ -4,6 +4,7 @@
 //! | folder | contents |
 //! |---|---|
 //! | `args/` | command lines, read into typed values |
+//! | `frame.rs` | `rdt-send`, from the data to the last line, for all kinds of transfers |
 //! | `compare.rs` | `rdt-send compare` |
 //! | `send/` | `rdt-send`: configuration, transfer, embedded receiver |
 //! | `recv/` | `rdt-recv`: threads, application, store |
@@ -20,6 +21,7 @@ mod compare;
 mod connection;
 mod data;
 mod exit;
+mod frame;
 mod host;
 mod measure;
 /// Transfers that are measured and not stored: `--wire tcp` and `--wire udp`, over TCP of the

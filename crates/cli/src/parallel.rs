@@ -49,12 +49,12 @@ pub(crate) fn run_all(
 /// Prints the sum of transfers to a host over a wire.
 pub(crate) fn conclude(
     args: &SendArgs,
-    (host, wire): (&str, &'static str),
+    (host, wire): (String, &'static str),
     status: &Status,
     ended: Vec<Result<Ended, Failure>>,
     receiver: Option<&ReceiverReport>,
 ) -> Result<(), Failure> {
-    let mut sum = Sum { host: host.into(), wire, cipher: Value::Null, streams: Vec::new() };
+    let mut sum = Sum { host, wire, cipher: Value::Null, streams: Vec::new() };
     let mut failure = None;
     for (ended, number) in ended.into_iter().zip(1..) {
         let why = match ended {

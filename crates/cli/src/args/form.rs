@@ -53,14 +53,6 @@ impl<'a> Form<'a> {
         Ok(form)
     }
 
-    /// Returns the host for messages. The text of a ticket is a secret.
-    pub(crate) fn host_name(&self) -> String {
-        match &self.host.value {
-            Target::Ticket(ticket) => ticket.name(),
-            Target::Local | Target::Remote { .. } => self.host.text.clone(),
-        }
-    }
-
     /// Rejects options of keys where there are none.
     fn check_keys(&self, args: &SendArgs) -> Result<(), Failure> {
         let trust = &args.trust;

@@ -371,7 +371,8 @@ pub(super) struct Embedded {
     /// Key of the receiver; `None` for the kernel's transports.
     pub(super) key: Option<PublicKey>,
     stop: Stop,
-    thread: JoinHandle<()>,
+    /// `None` once it was joined.
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Embedded {
@@ -392,18 +393,19 @@ impl Embedded {
             let (listener, key) = native_server::local(&server.peers, unencrypted)?;
             let address = listener.local_addr();
             let thread = thread::spawn(move || drop(native_server::serve(&listener, &server)));
-            return Ok(Self { address, key: Some(key), stop, thread });
+            return Ok(Self { address, key: Some(key), stop, thread: Mutex::new(Some(thread)) });
         }
         let socket = bind_asked(Some((Ipv4Addr::LOCALHOST, 0).into()), |it| Bound::new(wire, it, buffer))?;
         let address = socket.address()?;
         let thread = thread::spawn(move || socket.serve(&server));
-        Ok(Self { address, key: None, stop, thread })
+        Ok(Self { address, key: None, stop, thread: Mutex::new(Some(thread)) })
     }
 
-    pub(super) fn finish(self) {
+    pub(super) fn finish(&self) {
         self.stop.set();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         // A panic of the thread is ignored: all transfers have their reports.
-        let _ = self.thread.join();
+        let _ = thread.map(JoinHandle::join);
     }
 }
 

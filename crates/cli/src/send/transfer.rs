@@ -222,18 +222,7 @@ impl<S: Sending> Transfer<S> {
         self.sender.observe(Box::new(observers));
     }
 
-    /// Prints the last lines, and returns the failure that determines the exit code.
-    pub(crate) fn conclude(
-        &mut self,
-        end: Result<(), SocketError>,
-        receiver: Option<&ReceiverReport>,
-    ) -> Result<(), Failure> {
-        let Ended { summary, failure, .. } = self.end(end, receiver);
-        self.sending.status.summary(summary);
-        failure.map_or(Ok(()), Err)
-    }
-
-    /// Prints the last lines except the summary, which it returns.
+    /// Prints the last lines.
     pub(crate) fn end(&mut self, end: Result<(), SocketError>, receiver: Option<&ReceiverReport>) -> Ended {
         let stats = self.sender.stats();
         let end = match end {
@@ -268,6 +257,7 @@ impl<S: Sending> Transfer<S> {
             receiver,
         };
         let summary = summary.json();
+        self.sending.status.summary(summary.clone());
         let limited = Limited::of(&self.config, &counted);
         let rtt = self.sending.measure.rtt().quantiles();
         Ended { counted, limited, rtt, summary, failure }
