@@ -18,9 +18,8 @@ pub(crate) trait Kind: Sync {
     /// Receiver in this process (HOST `local`).
     type Local: Sync;
 
-    fn args(&self) -> &SendArgs;
-    /// True if a `-` among the arguments selects the standard input.
-    fn is_stdin(&self) -> bool;
+    /// Returns the arguments, and whether a `-` among them selects the standard input.
+    fn args(&self) -> (&SendArgs, bool);
     /// Returns the names of the host and, in JSON, of the wire.
     fn names(&self) -> (String, &'static str);
     fn status(&self, console: Console, style: Style) -> Status;
@@ -44,8 +43,8 @@ pub(crate) trait Kind: Sync {
 
 /// Runs the program for transfers of this kind.
 pub(crate) fn run(kind: &impl Kind) -> Result<(), Failure> {
-    let args = kind.args();
-    let data = Data::parse(args, kind.is_stdin())?;
+    let (args, is_stdin) = kind.args();
+    let data = Data::parse(args, is_stdin)?;
     check_outputs(args, &data)?;
     let console = Console::default();
     let new_status = || kind.status(console.clone(), Style::of(args));
@@ -61,7 +60,7 @@ pub(crate) fn run(kind: &impl Kind) -> Result<(), Failure> {
     let ended = if args.parallel > 1 {
         let one = || {
             let silent = kind.status(Console::default(), Style::Silent);
-            kind.run(&found, silent, Data::parse(args, kind.is_stdin())?, &stop)
+            kind.run(&found, silent, Data::parse(args, is_stdin)?, &stop)
         };
         let ended = parallel::run_all(args.parallel, one);
         let report = finish(kind, &found)?;

@@ -52,12 +52,8 @@ impl Measured<'_> {
 impl Kind for Measured<'_> {
     type Local = Embedded;
 
-    fn args(&self) -> &SendArgs {
-        self.args
-    }
-
-    fn is_stdin(&self) -> bool {
-        false
+    fn args(&self) -> (&SendArgs, bool) {
+        (self.args, false)
     }
 
     fn names(&self) -> (String, &'static str) {

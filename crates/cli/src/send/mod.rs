@@ -56,12 +56,8 @@ struct Stored<'a> {
 impl Kind for Stored<'_> {
     type Local = LocalReceiver;
 
-    fn args(&self) -> &SendArgs {
-        self.args
-    }
-
-    fn is_stdin(&self) -> bool {
-        self.form.stdin
+    fn args(&self) -> (&SendArgs, bool) {
+        (self.args, self.form.stdin)
     }
 
     fn names(&self) -> (String, &'static str) {
