@@ -93,6 +93,7 @@ mod output {
     pub(crate) mod sockets;
     pub(crate) mod status;
     pub(crate) mod summary;
+    pub(crate) mod transfer_bar;
 }
 mod parallel;
 mod peer;

@@ -71,6 +71,8 @@ struct Client {
     socket: UdpSocket,
     session: u64,
     buffer: Vec<u8>,
+    /// Errors "port unreachable" since the last question began.
+    refused: u32,
 }
 
 impl Client {
@@ -81,7 +83,7 @@ impl Client {
             Ok(socket)
         };
         let socket = open().map_err(|error: io::Error| system(Phase::Connect, &error))?;
-        Ok(Self { socket, session: rand::random(), buffer: vec![0; MAX_DATAGRAM] })
+        Ok(Self { socket, session: rand::random(), buffer: vec![0; MAX_DATAGRAM], refused: 0 })
     }
 
     /// Receives the datagrams, and confirms the end.
@@ -109,6 +111,11 @@ impl Client {
                 Ok(packet.filter(|(session, _)| *session == self.session).map(|(_, packet)| (packet, length)))
             }
             Err(error) if is_pause(&error) => Ok(None),
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                self.refused += 1;
+                clock::sleep_until(clock::now() + LOOK_INTERVAL);
+                Ok(None)
+            }
             Err(error) => Err(error),
         }
     }
@@ -123,12 +130,17 @@ impl Client {
         let begun_at = clock::now();
         let mut cookie = Cookie::default();
         // `first_at`: time of the first request with this cookie.
-        let (mut asked_at, mut first_at, mut refused) = (None::<Instant>, None::<Instant>, 0);
+        let (mut asked_at, mut first_at) = (None::<Instant>, None::<Instant>);
         let mut say_waiting = transfer.waiting_line();
         loop {
             let now = clock::now();
             if transfer.stop.is_set() {
                 return Err(Failure::interrupted().into());
+            }
+            if self.refused >= MAX_REFUSED {
+                let hint = "is an rdt-recv --wire udp running there?";
+                let sentence = format!("nothing listens on UDP port {}: {hint}", transfer.address);
+                return Err(lost(Phase::Connect, sentence).into());
             }
             if now >= begun_at + give_up {
                 let failure = lost(Phase::Connect, format!("no answer from UDP port {}", transfer.address));
@@ -149,16 +161,6 @@ impl Client {
                     return Ok((verdict, clock::now().saturating_duration_since(first_at.unwrap_or(now))));
                 }
                 Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-                    refused += 1;
-                    if refused == MAX_REFUSED {
-                        let port = transfer.address;
-                        let hint = "is an rdt-recv --wire udp running there?";
-                        let sentence = format!("nothing listens on UDP port {port}: {hint}");
-                        return Err(lost(Phase::Connect, sentence).into());
-                    }
-                    clock::sleep_until(now + LOOK_INTERVAL);
-                }
                 Err(error) => return Err(system(Phase::Connect, &error).into()),
             }
         }
@@ -206,13 +208,14 @@ impl Client {
 
     fn ask_report(&mut self, transfer: &MeasuredTransfer<'_>, counted: u64) -> Result<Report, Failure> {
         let until = clock::now() + REPORT_TIMEOUT;
-        let (mut asked_at, mut refused) = (None::<Instant>, 0);
+        let mut asked_at = None::<Instant>;
+        self.refused = 0;
         loop {
             let now = clock::now();
             if transfer.stop.is_set() {
                 return Err(Failure::interrupted());
             }
-            if refused >= MAX_REFUSED {
+            if self.refused >= MAX_REFUSED {
                 return Err(gone(transfer));
             }
             if now >= until {
@@ -225,14 +228,9 @@ impl Client {
                 asked_at = Some(now);
                 self.send(Packet::End { counted });
             }
-            match self.receive_one() {
-                Ok(Some((Packet::Report(report), _))) => return Ok(report),
-                Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-                    refused += 1;
-                    clock::sleep_until(now + LOOK_INTERVAL);
-                }
-                Err(error) => return Err(system(Phase::Close, &error)),
+            let received = self.receive_one().map_err(|error| system(Phase::Close, &error))?;
+            if let Some((Packet::Report(report), _)) = received {
+                return Ok(report);
             }
         }
     }
@@ -265,9 +263,11 @@ impl Client {
                 alive_at = now + ALIVE_INTERVAL;
                 self.send(Packet::KeepAlive { nonce });
             }
-            match self.receive_one() {
-                Ok(Some((Packet::Data { number, sent, nonce: given }, length))) => {
-                    heard_at = clock::now();
+            let packet = self.receive_one().map_err(|error| system(Phase::Send, &error))?;
+            let Some((packet, length)) = packet else { continue };
+            heard_at = clock::now();
+            match packet {
+                Packet::Data { number, sent, nonce: given } => {
                     if number >= newest {
                         (newest, nonce) = (number, given);
                     }
@@ -276,22 +276,12 @@ impl Client {
                     }
                     received.add(heard_at, number, sent, length);
                 }
-                Ok(Some((packet, _))) => {
-                    heard_at = clock::now();
-                    match packet {
-                        Packet::End { counted } => {
-                            end.get_or_insert((counted, now));
-                            self.send(Packet::EndConfirmed);
-                        }
-                        Packet::Answer(verdict) => MeasuredTransfer::refused_by(verdict)?,
-                        _ => {}
-                    }
+                Packet::End { counted } => {
+                    end.get_or_insert((counted, now));
+                    self.send(Packet::EndConfirmed);
                 }
-                Ok(None) => {}
-                Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-                    clock::sleep_until(now + LOOK_INTERVAL);
-                }
-                Err(error) => return Err(system(Phase::Send, &error)),
+                Packet::Answer(verdict) => MeasuredTransfer::refused_by(verdict)?,
+                _ => {}
             }
         }
     }
@@ -300,7 +290,8 @@ impl Client {
     fn confirm_end(&mut self, transfer: &MeasuredTransfer<'_>) {
         let until = clock::now() + END_TIMEOUT;
         let mut next_at = clock::now();
-        while look(until, &transfer.stop).is_ok() {
+        self.refused = 0;
+        while self.refused == 0 && look(until, &transfer.stop).is_ok() {
             let now = clock::now();
             if now >= next_at {
                 next_at = now + END_INTERVAL;

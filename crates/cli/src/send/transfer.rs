@@ -19,7 +19,6 @@ use super::app::{Outcome, SenderApp};
 use super::error_text::ErrorContext;
 use super::sending::Sending;
 use crate::args::Format;
-use crate::args::target::Target;
 use crate::data::Data;
 use crate::exit::{CHECKSUM, transfer_failure};
 use crate::measure::{Measure, Wanted};
@@ -32,10 +31,9 @@ use crate::output::receiver_report::ReceiverReport;
 use crate::output::rtt_histogram::RttQuantiles;
 use crate::output::sockets::{sent_line, warnings};
 use crate::output::status::CsvFile;
-use crate::output::status::STATUS_INTERVAL;
 use crate::output::status::Status;
-use crate::output::status::{TransferBar, UPDATE_INTERVAL};
 use crate::output::summary::{ChecksumCheck, Summary};
+use crate::output::transfer_bar::TransferBar;
 use crate::parallel::Ended;
 use crate::socket::FLUSH_TIMEOUT;
 use crate::{Failure, SendArgs, resources};
@@ -114,26 +112,9 @@ impl<S: Sending> Transfer<S> {
         let create = |path| QlogFile::create(path, args.force, start, &reached, &config);
         let qlog = args.qlog.as_deref().map(create).transpose()?;
         status.csv = args.csv.as_deref().map(|path| CsvFile::create(path, args.force)).transpose()?;
-        let sending = SenderApp {
-            host: host.into(),
-            source: Some(measure.gated(source)),
-            measure,
-            stop,
-            status,
-            start,
-            opened_at: start,
-            receiver: address,
-            waiting_line: None,
-            is_local: args.host.as_ref().is_some_and(|host| host.value == Target::Local),
-            syns: 0,
-            interval: match bar {
-                Some(_) => UPDATE_INTERVAL,
-                None => args.interval.unwrap_or(STATUS_INTERVAL),
-            },
-            bar,
-            next_line: None,
-            end: None,
-        };
+        let source = measure.gated(source);
+        let mut sending = SenderApp::new(args, host, address, (measure, source), (status, start, stop));
+        sending.show(bar);
         let mut transfer = Self {
             host: host.into(),
             address,

@@ -163,15 +163,8 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
     let (end, watchers, carried) = carry(sockets, (paths, changes), watchers, args.wait);
     warnings.close();
     let stopped = carried.map_err(Failure::system("the relay stopped"));
-    let circumstances = Circumstances {
-        mode: "proxy",
-        seed,
-        lost_before: end.counts.overflow(),
-        code: stopped.as_ref().err().map_or(0, Failure::code),
-        notes: end.notes(),
-        destinations: Vec::new(),
-    };
-    let code = args.output.finish(watchers, &end.accounts, &circumstances);
+    let code = stopped.as_ref().err().map_or(0, Failure::code);
+    let code = args.output.finish(watchers, &end.accounts, &end.circumstances(seed, code));
     // After an error, the report covers the packets until then.
     stopped.map(|()| code)
 }
@@ -265,6 +258,11 @@ impl End {
     #[cfg(target_os = "linux")]
     pub(crate) fn kept_up(&self) -> bool {
         host::shortcomings(&self.accounts, self.counts.overflow().map(Option::unwrap_or_default)).is_empty()
+    }
+
+    fn circumstances(&self, seed: u64, code: u8) -> Circumstances {
+        let (lost_before, notes) = (self.counts.overflow(), self.notes());
+        Circumstances { mode: "proxy", seed, lost_before, code, notes, destinations: Vec::new() }
     }
 
     fn notes(&self) -> String {
