@@ -1,4 +1,5 @@
-//! Connections of rdt as both kinds of transfers use them: how they are protected, and when they end.
+//! Connections of rdt as both kinds of transfers use them: how they are protected, and when they
+//! end.
 
 use std::time::Duration;
 

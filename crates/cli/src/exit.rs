@@ -1,5 +1,5 @@
-//! Exit codes of `rdt-send` and `rdt-recv`, which are part of their interface (`--help` lists them),
-//! and the failure of a transfer.
+//! Exit codes of `rdt-send` and `rdt-recv`, which are part of their interface (`--help` lists
+//! them), and the failure of a transfer.
 
 use std::fmt::Display;
 

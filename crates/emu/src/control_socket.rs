@@ -197,7 +197,7 @@ impl InForce {
         let at = clock::now();
         let name = (self.paths.len() > 1).then(|| self.paths[path].name.clone());
         let in_force = &mut self.paths[path];
-        in_force.model.change(at, config.clone()).map_err(|error| Failure::usage(error.to_string()))?;
+        in_force.model.change(at, config.clone()).map_err(Failure::usage)?;
         in_force.described = described;
         in_force.config = config.clone();
         let description = in_force.described.path.to_toml();

@@ -115,7 +115,8 @@ pub(crate) async fn carry<L: Local>(
     outcome
 }
 
-/// Tells the other side of a failure: the peer by a CLOSE with a code, the local program by a reset.
+/// Tells the other side of a failure: the peer by a CLOSE with a code, the local program by a
+/// reset.
 fn pass_on(outcome: &Outcome, is_sent: bool, local: &impl Local, stream: &Stream) {
     match outcome {
         Outcome::Finished => {}

@@ -38,12 +38,11 @@ pub(crate) fn command(flood: Flood) -> Result<(), Failure> {
         let missing = || Failure::usage(format!("${name} is no address: `calibrate` starts this"));
         address.map(|ip| SocketAddr::new(ip, PORT)).ok_or_else(missing)
     };
-    let ended = |error: SocketError| Failure::unavailable(error.to_string());
     if flood.size > 0 {
-        return flood.send(address("RDT_PEER")?).map_err(ended);
+        return flood.send(address("RDT_PEER")?).map_err(Failure::unavailable);
     }
-    let socket = UdpIo::bind(address("RDT_LOCAL")?, UdpOptions::default()).map_err(ended)?;
-    receive(socket, || false).map_err(ended)
+    let socket = UdpIo::bind(address("RDT_LOCAL")?, UdpOptions::default()).map_err(Failure::unavailable)?;
+    receive(socket, || false).map_err(Failure::unavailable)
 }
 
 impl Flood {
