@@ -4,7 +4,7 @@
 use rdt_transport::LinkProperties;
 use rdt_transport::wire::native::LinkRequest;
 
-use super::link::{ppb, whole, whole_u32};
+use super::values::{ppb, whole, whole_u32};
 use super::{SendArgs, usage};
 use crate::Failure;
 use crate::output::format::short;

@@ -9,7 +9,6 @@ use rdt_emulator::{parse_bitrate, parse_bytes, parse_duration, parse_probability
 use rdt_transport::congestion::Algorithm;
 use rdt_transport::{AckConfig, Attempts, LossDetection, LossWindow, StreamName};
 
-use super::link::whole;
 use super::{WireArg, usage};
 use crate::Failure;
 
@@ -201,6 +200,21 @@ pub(super) fn peers(option: &'static str) -> impl Fn(&str) -> Number + Clone {
         0 => Err(usage(format!("{option} must be at least 1")).into()),
         peers => Ok(peers),
     }
+}
+
+pub(crate) fn ppb(probability: f64) -> u32 {
+    whole_u32(probability * 1e9)
+}
+
+/// Rounds to the nearest `u64`; `u64::MAX` from 2^64 on.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates as wanted")]
+pub(crate) fn whole(value: f64) -> u64 {
+    value.round() as u64
+}
+
+/// Rounds to the nearest `u32`; `u32::MAX` from 2^32 on.
+pub(crate) fn whole_u32(value: f64) -> u32 {
+    u32::try_from(whole(value)).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

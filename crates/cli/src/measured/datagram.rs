@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use rdt_udp::{clock, forbid_fragments};
 use socket2::{Domain, Socket, Type};
 
+use super::connection::LOOK_INTERVAL;
 use super::message::{ANSWER_BYTES, REPORT_BYTES, REQUEST_BYTES, Report, Request, Verdict, numbers, put};
-use super::stream::{LOOK_INTERVAL, Pace};
+use super::stream::Pace;
 
 /// First bytes of each packet, with the version of the format.
 const MAGIC: [u8; 8] = *b"rdt-udp1";

@@ -13,10 +13,10 @@ use rdt_transport::{
 use rdt_trust::{ADDRESS_GIVE_UP, AttemptEnd, ChangedKeyProof};
 use rdt_udp::{clock, wildcard_for};
 
-use super::connection::{Connection as _, TOO_MANY_PEERS};
+use super::connection::{Connection as _, LOOK_INTERVAL, TOO_MANY_PEERS};
 use super::message::{Request, Verdict};
 use super::recv::Embedded;
-use super::stream::{LOOK_INTERVAL, is_pause, look};
+use super::stream::{is_pause, look};
 use super::tcp_client::{exchange, receive};
 use super::transfer::{MeasuredTransfer, NotConnected, lost};
 use crate::Failure;

@@ -11,11 +11,11 @@ use rdt_endpoint::{EndpointConfig, Listen, PublicKey, generate_key};
 use rdt_transport::{Confirm, ResponderConfig};
 use rdt_udp::{SocketError, clock};
 
-use super::connection::TOO_MANY_PEERS;
+use super::connection::{LOOK_INTERVAL, TOO_MANY_PEERS};
 use super::message::Verdict;
 use super::peer_slots::{PeerSlot, PeerSlots};
 use super::recv::Server;
-use super::stream::{LOOK_INTERVAL, is_pause};
+use super::stream::is_pause;
 use super::tcp_server::{IDLE_TIMEOUT, Refusal, admit, end, serve_request};
 use crate::socket::bind_asked;
 

@@ -15,11 +15,11 @@ use rdt_udp::{AddressedReads, SocketError, clock};
 use serde_json::{Value, json};
 use socket2::{Domain, Socket, Type};
 
+use super::connection::LOOK_INTERVAL;
 use super::datagram::{MAX_DATAGRAM, MIN_BYTES, MIN_DATAGRAM};
 use super::message::{Report, Request, Verdict, least_time};
 use super::options::check_recv;
 use super::peer_slots::PeerSlots;
-use super::stream::LOOK_INTERVAL;
 use super::{Wire, datagram, native_server, tcp_server, udp_server};
 use crate::VERSION;
 use crate::admission::Admission;

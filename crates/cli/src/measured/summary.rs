@@ -7,8 +7,8 @@ use rdt_transport::SenderStats;
 use serde_json::{Value, json};
 
 use super::Wire;
+use super::connection::LOOK_INTERVAL;
 use super::message::least_time;
-use super::stream::LOOK_INTERVAL;
 use super::transfer::MeasuredTransfer;
 use crate::exit::close_reason;
 use crate::output::format::{g, rate_bps};

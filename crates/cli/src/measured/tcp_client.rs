@@ -11,13 +11,10 @@ use rdt_udp::{TcpInfo, clock, set_congestion};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Socket, Type};
 
-use super::connection::Connection;
+use super::connection::{Connection, LOOK_INTERVAL, congestion_of};
 use super::limits::{Blocked, GiveUp};
 use super::message::{ANSWER_BYTES, REPORT_BYTES, REQUEST_BYTES, Report, Request, Verdict};
-use super::stream::{
-    CHUNK, LOOK_INTERVAL, Pace, Progress, SendError, congestion_of, is_pause, look, read_message, send,
-    write_message,
-};
+use super::stream::{CHUNK, Pace, Progress, SendError, is_pause, look, read_message, send, write_message};
 use super::transfer::{MeasuredTransfer, NotConnected, SILENCE, lost, one_way_stats};
 use crate::Failure;
 use crate::exit::transfer_failure;

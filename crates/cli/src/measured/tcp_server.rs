@@ -8,13 +8,11 @@ use std::time::{Duration, Instant};
 
 use rdt_udp::clock;
 
-use super::connection::Connection;
+use super::connection::{Connection, LOOK_INTERVAL};
 use super::message::{REQUEST_BYTES, Report, Request, Verdict};
 use super::peer_slots::{PeerSlot, PeerSlots};
 use super::recv::{LoggedPeer, MAX_TIME, Server};
-use super::stream::{
-    CHUNK, LOOK_INTERVAL, Pace, Progress, SendError, is_pause, look, read_message, send, write_message,
-};
+use super::stream::{CHUNK, Pace, Progress, SendError, is_pause, look, read_message, send, write_message};
 use crate::Failure;
 use crate::source::DwordArray;
 

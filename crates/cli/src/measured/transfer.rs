@@ -68,7 +68,6 @@ impl<'a> MeasuredTransfer<'a> {
         status: Status,
         stop: Stop,
     ) -> Self {
-        let wanted = Wanted { time: args.time, omit: args.omit.unwrap_or_default(), ..Wanted::default() };
         Self {
             args,
             host,
@@ -76,7 +75,7 @@ impl<'a> MeasuredTransfer<'a> {
             input: String::new(),
             config,
             status,
-            measure: Measure::new(wanted),
+            measure: Measure::new(Wanted::of(args)),
             stop,
             stats: SenderStats::default(),
             report: None,

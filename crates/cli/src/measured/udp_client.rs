@@ -9,11 +9,12 @@ use rdt_trust::AttemptEnd;
 use rdt_udp::{clock, wildcard_for};
 
 use super::arrivals::Arrivals;
+use super::connection::LOOK_INTERVAL;
 use super::datagram::{
     Cookie, Due, END_INTERVAL, END_TIMEOUT, MAX_DATAGRAM, Packet, Source, bind, is_too_large,
 };
 use super::message::{Report, Request, TOO_LARGE, Verdict};
-use super::stream::{LOOK_INTERVAL, is_pause, look};
+use super::stream::{is_pause, look};
 use super::transfer::{MeasuredTransfer, NotConnected, lost, one_way_stats};
 use crate::Failure;
 use crate::exit::transfer_failure;

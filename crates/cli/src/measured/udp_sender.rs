@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use rdt_udp::{Remote, clock, send_from};
 
+use super::connection::LOOK_INTERVAL;
 use super::datagram::{Due, END_INTERVAL, END_TIMEOUT, Packet, Source, is_too_large};
 use super::message::{Report, Request, Verdict};
 use super::recv::{MAX_TIME, Server};
-use super::stream::LOOK_INTERVAL;
 
 /// Time without a keep-alive of the peer after which the transfer ends.
 const ALIVE_TIMEOUT: Duration = Duration::from_secs(3);

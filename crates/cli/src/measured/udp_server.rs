@@ -10,11 +10,11 @@ use rdt_udp::{AddressedReads, Remote, clock, send_from};
 use sha2::Sha256;
 
 use super::arrivals::Arrivals;
+use super::connection::LOOK_INTERVAL;
 use super::datagram::{Cookie, MAX_DATAGRAM, Packet};
 use super::message::{Report, Request, Verdict};
 use super::peer_slots::PeerSlot;
 use super::recv::{MAX_PEERS, Server};
-use super::stream::LOOK_INTERVAL;
 use super::udp_sender::Sending;
 
 /// Silence after which an unfinished session ends.

@@ -100,12 +100,7 @@ impl<S: Sending> Transfer<S> {
         stop.add(waiter.waker());
         let input = data.name();
         let bar = bar(args, format, &data);
-        let wanted = Wanted {
-            time: args.time,
-            omit: args.omit.unwrap_or_default(),
-            idle_probes: args.idle_rtt.unwrap_or(0),
-        };
-        let measure = Measure::new(wanted);
+        let measure = Measure::new(Wanted::of(args));
         let source = data.source(waiter.waker()).map_err(|error| Failure::input(&input, &error))?;
         let mut socket = Connected::new(io, address);
         let sender = open(config.clone(), give_up, send_memory(&mut socket)).map_err(Failure::usage)?;
