@@ -13,7 +13,7 @@ use rdt_udp::clock;
 use serde_json::{Value, json};
 
 use crate::Failure;
-use crate::account::{Account, Accounts};
+use crate::account::{Account, Accounts, DestinationAccount, DestinationName};
 use crate::capture::frame::Frame;
 use crate::capture::{Capture, Captured};
 use crate::host::{self, Alarm};
@@ -145,27 +145,6 @@ pub(crate) struct Circumstances {
     pub(crate) notes: String,
     /// Accounts of the paths of `--to`.
     pub(crate) destinations: Vec<DestinationAccount>,
-}
-
-/// Name of one path of `--to` in reports.
-#[derive(Debug, Clone)]
-pub(crate) struct DestinationName {
-    pub(crate) name: String,
-    /// Prefix of its addresses; `None` for that of all other addresses.
-    pub(crate) to: Option<String>,
-    pub(crate) seed: u64,
-}
-
-/// Account of one path of `--to`.
-pub(crate) type DestinationAccount = (DestinationName, [Account; 2]);
-
-/// Returns the accounts of the paths of `--to` as JSON.
-pub(crate) fn destinations_json(all: &[DestinationAccount]) -> Value {
-    let each = |(DestinationName { name, to, seed }, accounts): &DestinationAccount| {
-        let [forward, reverse] = accounts.each_ref().map(json::account);
-        json!({ "name": name, "to": to, "seed": seed_json(*seed), "forward": forward, "reverse": reverse })
-    };
-    all.iter().map(each).collect()
 }
 
 impl OutputArgs {
@@ -322,7 +301,7 @@ fn summary(
             "error": captured.error.as_ref().map(ToString::to_string),
         })
     });
-    let destinations = destinations_json(&circumstances.destinations);
+    let destinations = json::destinations(&circumstances.destinations);
     let direction = |index: usize| {
         let mut object = json::account(&accounts[index]);
         json::extend(&mut object, json!({ "lost_before": lost_before[index] }));

@@ -16,9 +16,10 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::args::{ConnectArgs, DEFAULT_PORT, RemoteArgs, StdioArgs};
+use crate::copy::Local;
 use crate::link::Link;
 use crate::report::Report;
-use crate::session::{Local, Outcome, carry};
+use crate::session::{Outcome, carry};
 use crate::{Ended, finish};
 
 /// Pause after a failed `accept`, usually because too many files are open.

@@ -20,9 +20,10 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::args::{DEFAULT_PORT, ServeArgs};
+use crate::copy::Local;
 use crate::protocol::{Code, OPEN};
 use crate::report::Report;
-use crate::session::{Local, Outcome, carry};
+use crate::session::{Outcome, carry};
 use crate::{Ended, finish};
 
 /// Time for the first byte of a stream. The client sends it with the handshake.

@@ -9,41 +9,15 @@ use rdt_endpoint::StreamError;
 use rdt_endpoint::tokio::Stream;
 use rdt_program::TaskStop;
 use rdt_transport::Closed;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::time::sleep;
 
-use crate::copy::{End, relay};
+use crate::copy::{End, Local, relay};
 use crate::protocol::{Code, PeerEnd};
 use crate::report::Report;
 
 /// Time for a session to end by itself after the program was told to stop: ssh sends a signal to
 /// its `ProxyCommand`, and closes the pipes just after.
 const STOP_GRACE: Duration = Duration::from_millis(200);
-
-/// Stream on this host: TCP, or standard input and output.
-pub(crate) trait Local: AsyncRead + AsyncWrite + Unpin {
-    /// Makes the drop of the stream a reset, so that the program at its end does not take cut data
-    /// for complete.
-    fn reset_at_drop(&self) {}
-
-    /// Returns the error that has ended the stream, which is not read meanwhile. Without it, reads
-    /// and writes alone find out.
-    fn take_error(&self) -> Option<io::Error> {
-        None
-    }
-}
-
-impl Local for TcpStream {
-    fn reset_at_drop(&self) {
-        // Fails if the socket is unusable, and then the program learns that anyway.
-        let _ = socket2::SockRef::from(self).set_linger(Some(Duration::ZERO));
-    }
-
-    fn take_error(&self) -> Option<io::Error> {
-        Self::take_error(self).ok().flatten()
-    }
-}
 
 /// How a session ended.
 #[derive(Debug)]

@@ -19,9 +19,10 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::args::OutputArgs;
+use crate::copy::Local;
 use crate::link::Link;
 use crate::report::Report;
-use crate::session::{Local, Outcome, carry};
+use crate::session::{Outcome, carry};
 use crate::{Ended, serve};
 
 const PATH: PathOptions = PathOptions {

@@ -6,7 +6,6 @@ use std::ops::Deref;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use indicatif::{DecimalBytes, HumanCount};
 use rdt_program::exit::INCOMPLETE;
@@ -16,7 +15,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::args::OutputArgs;
-use super::json;
+use super::json::{self, rate_bps};
 use super::progress::Progress;
 use crate::{CopyError, Event, Observer, SkipReason, Summary};
 
@@ -262,12 +261,6 @@ fn count(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", HumanCount(number), if number == 1 { "" } else { "s" })
 }
 
-/// Returns bits per second; `None` if there was no time or nothing was sent.
-pub(super) fn rate_bps(bytes: u64, elapsed: Duration) -> Option<f64> {
-    #[expect(clippy::cast_precision_loss, reason = "a rate for readers")]
-    (bytes > 0 && !elapsed.is_zero()).then(|| bytes as f64 * 8.0 / elapsed.as_secs_f64())
-}
-
 fn rate(bps: f64) -> String {
     match bps {
         1e9.. => format!("{:.2} Gbit/s", bps / 1e9),
@@ -304,6 +297,8 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
