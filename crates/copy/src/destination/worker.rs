@@ -11,15 +11,13 @@ use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags, fstat};
 
-use super::attributes::{Attributes, mtime};
+use super::attributes::mtime;
 use super::buffers::{Buffer, Room};
-use super::final_name::{DIFFERS, FinalName, Placement};
+use super::final_name::{DIFFERS, FinalName, Placement, kept_before};
 use super::part::Part;
-use super::plan::{is_file_of, kept_before};
-use super::tree::{Ended, Shared, Target};
-use crate::directory::Directory;
-use crate::journal::{Checkpoint, Subject};
-use crate::name::Temporary;
+use super::tree::{Ended, Plan, Shared, Target};
+use crate::directory::is_file_of;
+use crate::journal::Checkpoint;
 use crate::protocol::{FromDestination, HashBytes, Start, WireSkip};
 use crate::source::read::hash_rest;
 use crate::tree_hash::{GROUP_BYTES, TreeHash};
@@ -64,17 +62,6 @@ pub(super) enum Job {
     Different {
         root: HashBytes,
     },
-}
-
-/// File that is to be copied.
-pub(super) struct Plan {
-    pub(super) target: Target,
-    pub(super) directory: Arc<Directory>,
-    pub(super) names: Temporary,
-    pub(super) subject: Subject,
-    pub(super) attributes: Attributes,
-    /// Where an earlier copy ended.
-    pub(super) resume: Option<Checkpoint>,
 }
 
 /// Thread that writes files.
