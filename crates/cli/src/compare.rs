@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::Failure;
 use crate::args::share;
+use crate::exit::{DATA, WORSE};
 
 const EXAMPLES: &str = "\
 Exit codes:
@@ -109,13 +110,13 @@ pub(crate) fn command(args: &CompareArgs) -> Result<(), Failure> {
     let given = args.better.as_ref().map(|better| better == "more");
     let unknown = args.metric.iter().find(|key| given.or(more_is_better(key)).is_none());
     if let Some(key) = unknown {
-        return Err(Failure::Usage(format!(
+        return Err(Failure::usage(format_args!(
             "whether more or less of {key} is better does not follow from its name: add --better more or --better less"
         )));
     }
     let (a, b) = (summary(&args.a)?, summary(&args.b)?);
     let metrics = compare(&a, &b, &args.metric, given, args.threshold)
-        .map_err(|sentence| Failure::Data(format!("{sentence}, so they cannot be compared")))?;
+        .map_err(|sentence| Failure::new(DATA, format_args!("{sentence}, so they cannot be compared")))?;
     let console = Console::default();
     if args.json {
         let event = to_json(&metrics, args.threshold);
@@ -128,12 +129,15 @@ pub(crate) fn command(args: &CompareArgs) -> Result<(), Failure> {
     }
     console.finish(args.json).map_err(Failure::stdout)?;
     match metrics.into_iter().find(|metric| metric.is_worse) {
-        Some(metric) => Err(Failure::Worse(format!(
-            "{} changed by {}, the threshold is {:.1} %",
-            metric.key,
-            percent(metric.change),
-            args.threshold * 100.0
-        ))),
+        Some(metric) => Err(Failure::new(
+            WORSE,
+            format_args!(
+                "{} changed by {}, the threshold is {:.1} %",
+                metric.key,
+                percent(metric.change),
+                args.threshold * 100.0
+            ),
+        )),
         None => Ok(()),
     }
 }
@@ -141,19 +145,22 @@ pub(crate) fn command(args: &CompareArgs) -> Result<(), Failure> {
 /// Returns the last summary in a file.
 fn summary(path: &Path) -> Result<Value, Failure> {
     let name = path.display().to_string();
-    let text = fs::read(path).map_err(|error| Failure::Input { name: name.clone(), error })?;
+    let text = fs::read(path).map_err(|error| Failure::input(&name, &error))?;
     let text = String::from_utf8_lossy(&text);
     let mut objects = text.lines().rev().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let summary =
         objects.find(|value| matches!(value["event"].as_str(), Some("summary" | "parallel_summary")));
     match summary {
-        Some(summary) if summary["schema_version"] != SCHEMA_VERSION => Err(Failure::Data(format!(
-            "{name}: the summary has schema_version {}, and this rdt-send compares those of version {SCHEMA_VERSION}",
-            summary["schema_version"]
-        ))),
+        Some(summary) if summary["schema_version"] != SCHEMA_VERSION => Err(Failure::new(
+            DATA,
+            format_args!(
+                "{name}: the summary has schema_version {}, and this rdt-send compares those of version {SCHEMA_VERSION}",
+                summary["schema_version"]
+            ),
+        )),
         Some(summary) if summary["exit_code"] == 0 => Ok(summary),
-        Some(_) => Err(Failure::Data(format!("{name}: the transfer failed"))),
-        None => Err(Failure::Data(format!("{name}: no whole summary of rdt-send --json in it"))),
+        Some(_) => Err(Failure::new(DATA, format_args!("{name}: the transfer failed"))),
+        None => Err(Failure::new(DATA, format_args!("{name}: no whole summary of rdt-send --json in it"))),
     }
 }
 

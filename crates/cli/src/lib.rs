@@ -4,16 +4,26 @@
 //! | folder | contents |
 //! |---|---|
 //! | `args/` | command lines, read into typed values |
+//! | `frame.rs` | `rdt-send`, from the data to the last line, for all kinds of transfers |
 //! | `compare.rs` | `rdt-send compare` |
-//! | `send/` | `rdt-send`: configuration, data source, transfer, embedded receiver |
+//! | `send/` | `rdt-send`: configuration, transfer, embedded receiver |
 //! | `recv/` | `rdt-recv`: threads, application, store |
 //! | `measured/` | transfers that are not stored: `--wire tcp`, `--wire udp`, `--reverse` (Linux) |
-//! | `output/` | status lines, logs, summaries |
-//! | `source.rs` | bytes to send: generated, of files, of pipes |
+//! | `output/` | status lines, logs, summaries, files of `--qlog` and `--csv` |
+//! | `parallel.rs`, `measure.rs` | several transfers at once; the measured part of a transfer |
+//! | `data.rs`, `source.rs` | bytes to send: generated, of files, of pipes |
+//! | `host.rs`, `connection.rs` | HOST of a sender; protection of connections |
+//! | `admission.rs`, `peer.rs` | senders that a receiver admits, and their names |
 
+mod admission;
 mod args;
 mod compare;
+mod connection;
+mod data;
 mod exit;
+mod frame;
+mod host;
+mod measure;
 /// Transfers that are measured and not stored: `--wire tcp` and `--wire udp`, over TCP of the
 /// kernel and UDP at a constant rate, and `rdt-send --reverse` over encrypted connections to
 /// `rdt-recv --measure`. Linux only, because the figures are those of `TCP_INFO`.
@@ -62,7 +72,7 @@ mod measured {
 mod measured {
     pub(crate) mod send {
         pub(crate) fn command<A>(_: &A, wire: crate::args::Wire) -> Result<(), crate::Failure> {
-            Err(crate::Failure::Usage(format!(
+            Err(crate::Failure::usage(format_args!(
                 "measuring over {} needs Linux, whose kernel tells what limits a connection",
                 wire.name()
             )))
@@ -77,12 +87,16 @@ mod output {
     pub(crate) mod limit;
     pub(crate) mod log;
     pub(crate) mod packet_log;
+    pub(crate) mod qlog_file;
     pub(crate) mod receiver_report;
     pub(crate) mod rtt_histogram;
     pub(crate) mod sockets;
     pub(crate) mod status;
     pub(crate) mod summary;
+    pub(crate) mod transfer_bar;
 }
+mod parallel;
+mod peer;
 mod recv;
 mod resources;
 mod send;
@@ -91,15 +105,19 @@ mod source;
 
 use args::{RecvArgs, SendArgs};
 use compare::CompareArgs;
-pub use exit::Failure;
+use rdt_program::Failure;
 pub use resources::processor_time;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser};
+use clap::{CommandFactory, Parser as _};
 use rdt_program::signals::survive_file_size_limit;
-use rdt_program::{start_logging, talk};
+use rdt_program::{rejection, start_logging};
+
+/// Version in the format in which the reference receiver prints its own.
+pub(crate) const VERSION: &str =
+    concat!(env!("CARGO_PKG_VERSION_MAJOR"), ".", env!("CARGO_PKG_VERSION_MINOR"));
 
 /// Returns the command lines of `rdt-send` and `rdt-recv`, for manual pages and completions.
 pub fn command_lines() -> [clap::Command; 2] {
@@ -120,29 +138,19 @@ pub fn rdt_recv(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     run("rdt-recv", RecvArgs::read(args), recv::command)
 }
 
-fn run<A>(program: &str, args: Result<A, clap::Error>, command: fn(&A) -> Result<(), Failure>) -> ExitCode {
+fn run<A: CommandFactory>(
+    program: &str,
+    args: Result<A, clap::Error>,
+    command: fn(&A) -> Result<(), Failure>,
+) -> ExitCode {
     start_logging();
-    let args = match args {
-        Ok(args) => args,
-        Err(error) if error.use_stderr() => {
-            let (sentence, code) = args::rejection(&error);
-            talk(&format!("{program}: {sentence}"));
-            return ExitCode::from(code);
-        }
-        Err(help) => {
-            // Fails only if the standard output is closed.
-            let _ = help.print();
-            return ExitCode::SUCCESS;
-        }
-    };
-    survive_file_size_limit();
-    match command(&args) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            if let Some(sentence) = failure.sentence() {
-                talk(&format!("{program}: {sentence}"));
-            }
-            ExitCode::from(failure.code())
-        }
-    }
+    rdt_program::main(
+        program,
+        args,
+        |error| rejection(error, &A::command()),
+        |args| {
+            survive_file_size_limit();
+            command(&args).map(|()| 0)
+        },
+    )
 }

@@ -1,9 +1,14 @@
-//! Socket options: buffer sizes and offload.
+//! Sockets: addresses, buffer sizes and offload.
 
+use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use rdt_transport::SenderConfig;
-use rdt_udp::UdpOptions;
+use rdt_trust::bind_any;
+use rdt_udp::{SocketError, UdpOptions};
+
+use crate::args::target;
 
 /// Smallest default buffer, bytes: room for a burst.
 const MIN_BUFFER: usize = 256 << 10;
@@ -38,6 +43,19 @@ pub(crate) fn of_receiver(threads: usize, asked: Option<usize>, options: UdpOpti
         send_buffer: MAX_ACK_BUFFER,
         ..options
     }
+}
+
+/// Binds a socket by `bind` to the address that was asked for, or to the default port of all
+/// interfaces: of IPv4 alone if this host has no IPv6.
+pub(crate) fn bind_asked<T>(
+    asked: Option<SocketAddr>,
+    bind: impl Fn(SocketAddr) -> io::Result<T>,
+) -> Result<T, SocketError> {
+    let bound = match asked {
+        Some(address) => bind(address).map_err(|error| (address, error)),
+        None => bind_any(target::DEFAULT_PORT, bind),
+    };
+    bound.map_err(|(address, error)| SocketError::Bind { address, error })
 }
 
 #[cfg(test)]

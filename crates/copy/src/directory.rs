@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-use rustix::fs::{AtFlags, Mode, OFlags, Stat, fstat, openat, statat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, statat};
 
 use crate::Root;
 use crate::protocol::HashBytes;
@@ -302,7 +302,17 @@ fn path_only() -> OFlags {
 }
 
 pub(crate) fn is_symlink(stat: &Stat) -> bool {
-    rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Symlink
+    FileType::from_raw_mode(stat.st_mode) == FileType::Symlink
+}
+
+/// Returns true for a regular file of this size.
+pub(crate) fn is_file_of(stat: &Stat, size: u64) -> bool {
+    let is_regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    is_regular && u64::try_from(stat.st_size) == Ok(size)
+}
+
+pub(crate) fn mode_of(stat: &Stat) -> Mode {
+    Mode::from_raw_mode(stat.st_mode & 0o7777)
 }
 
 #[allow(clippy::useless_conversion, reason = "systems have different types")]

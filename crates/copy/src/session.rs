@@ -29,9 +29,9 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Stream that carries a copy: `rdt_endpoint::tokio::Stream`, or anything like it.
-pub trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
+pub trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
 
-impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> ByteStream for S {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for S {}
 
 /// Copies from this host to the peer, which calls [`serve`].
 ///

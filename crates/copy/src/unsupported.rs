@@ -7,9 +7,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use crate::{CopyError, Observer, Request, Root, Summary};
 
 /// Stream that carries a copy.
-pub trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
+pub trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
 
-impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> ByteStream for S {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for S {}
 
 /// Fails on this system.
 pub async fn push(_: impl ByteStream, _: Request, _: Arc<dyn Observer>) -> Result<Summary, CopyError> {

@@ -26,6 +26,18 @@ impl Account {
     }
 }
 
+/// Name of one path of `--to` in reports.
+#[derive(Debug, Clone)]
+pub(crate) struct DestinationName {
+    pub(crate) name: String,
+    /// Prefix of its addresses; `None` for that of all other addresses.
+    pub(crate) to: Option<String>,
+    pub(crate) seed: u64,
+}
+
+/// Account of one path of `--to`.
+pub(crate) type DestinationAccount = (DestinationName, [Account; 2]);
+
 pub(crate) struct Accounts<'a> {
     pub(crate) paths: &'a Paths,
     pub(crate) forward: &'a Lane,

@@ -28,9 +28,8 @@ use rdt_udp::clock;
 use serde_json::{Value, json};
 
 use crate::calibration::{Bounds, Calibration, Host, file, mbps};
-use crate::failure::Failure;
 use crate::waiter::Waiting;
-use crate::{STDOUT, json_stream, talk, tell};
+use crate::{Failure, json_stream, talk, tell};
 use max_rate::{Found, Held};
 
 /// Duration of each of the six measurements, ms.
@@ -135,7 +134,7 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<u8, Failure> {
     let calibration = figures.calibration();
     let kept = file.map(|file| match file::save(&file, &calibration.json().to_string()) {
         Ok(()) => Ok(file),
-        Err(error) => Err(Failure::Create(file, error)),
+        Err(error) => Err(Failure::create(&file, &error)),
     });
     let kept = kept.transpose();
     if args.json {
@@ -143,7 +142,7 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<u8, Failure> {
         let mut object = figures.json();
         crate::json::extend(&mut object, json!({ "file": file.map(|file| file.to_string_lossy()) }));
         let line = json_stream::line(&mut io::stdout().lock(), &stamp.now(object));
-        line.map_err(|error| Failure::Write(STDOUT.into(), error))?;
+        line.map_err(Failure::stdout)?;
         return kept.map(|_| 0);
     }
     for line in figures.rows() {
@@ -162,11 +161,11 @@ fn file() -> Result<PathBuf, Failure> {
     };
     let Some(file) = file::path(|name| std::env::var_os(name)) else {
         let error = io::Error::other("neither XDG_STATE_HOME nor HOME is an absolute path");
-        return Err(Failure::Create("calibration.json".into(), hint(error)));
+        return Err(Failure::create("calibration.json".as_ref(), &hint(error)));
     };
     match file::prepare(&file) {
         Ok(()) => Ok(file),
-        Err(error) => Err(Failure::Create(file, hint(error))),
+        Err(error) => Err(Failure::create(&file, &hint(error))),
     }
 }
 

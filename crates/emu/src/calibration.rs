@@ -19,8 +19,7 @@ use jiff::{SignedDuration, Timestamp};
 use rdt_emulator::{Bitrate, LinkConfig, PathConfig};
 use serde_json::Value;
 
-use crate::failure::Failure;
-use crate::talk;
+use crate::{Failure, talk};
 pub(crate) use bounds::{Bounds, mbps};
 pub(crate) use host::Host;
 
@@ -58,7 +57,7 @@ impl CalibrationArgs {
                     talk(&sentence);
                     Ok(())
                 }
-                Verdict::Refused(sentence) => Err(Failure::Beyond(sentence)),
+                Verdict::Refused(sentence) => Err(Failure::new(rdt_program::exit::CONFIG, sentence)),
             },
             Err(unfit) => {
                 talk(&format!(

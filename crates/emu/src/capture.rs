@@ -23,7 +23,7 @@ use rdt_emulator::{Delivery, Direction, Dropped, LateDrop, Packet};
 use rdt_udp::clock;
 
 use crate::account::Accounts;
-use crate::output::DestinationName;
+use crate::account::DestinationName;
 use crate::relay::Observer;
 use block::{About, Way};
 use frame::{Carried, Frame};

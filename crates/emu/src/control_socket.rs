@@ -20,14 +20,15 @@ use std::time::Duration;
 use rdt_emulator::spec::{Key, Scope};
 use rdt_emulator::{Path, PathConfig};
 use rdt_program::Printer;
+use rdt_program::exit::NO_INPUT;
 use rdt_udp::clock;
 use serde_json::{Value, json};
 
+use crate::Failure;
 use crate::calibration::{CalibrationArgs, Mode};
 #[cfg(target_os = "linux")]
 use crate::destinations::Destination;
 use crate::destinations::{self, OTHER, Selector};
-use crate::failure::Failure;
 use crate::path::{Described, PathArgs};
 use crate::paths::{Change, Changes};
 use crate::talk;
@@ -80,7 +81,7 @@ fn identity(file: &FilePath) -> Option<(u64, u64)> {
 impl ControlSocket {
     /// Creates the socket with mode 0600. Replaces one that no program listens at.
     pub(crate) fn bind(file: &FilePath) -> Result<Self, Failure> {
-        let cannot = |error| Failure::Create(file.to_owned(), error);
+        let cannot = |error| Failure::create(file, &error);
         if let Ok(found) = fs::symlink_metadata(file) {
             if !found.file_type().is_socket() {
                 return Err(cannot(io::Error::other("it exists already, and is no socket")));
@@ -183,7 +184,7 @@ impl InForce {
     fn apply(&mut self, request: &Value) -> Result<(String, Option<Change>), Failure> {
         let names = self.paths.iter().map(|path| path.name.as_str());
         let path = destinations::find(names, request["to"].as_str())?;
-        let settings = settings(request).ok_or_else(|| Failure::Usage("the request is damaged".into()))?;
+        let settings = settings(request).ok_or_else(|| Failure::usage("the request is damaged"))?;
         if settings.is_empty() {
             return Ok((self.describe(path, request), None));
         }
@@ -196,7 +197,7 @@ impl InForce {
         let at = clock::now();
         let name = (self.paths.len() > 1).then(|| self.paths[path].name.clone());
         let in_force = &mut self.paths[path];
-        in_force.model.change(at, config.clone()).map_err(|error| Failure::Usage(error.to_string()))?;
+        in_force.model.change(at, config.clone()).map_err(Failure::usage)?;
         in_force.described = described;
         in_force.config = config.clone();
         let description = in_force.described.path.to_toml();
@@ -278,12 +279,16 @@ fn write_line(mut peer: &UnixStream, object: &Value) -> io::Result<()> {
 /// Runs `set`: sends the settings, and prints the path in force.
 pub(crate) fn set(args: &SetArgs) -> Result<u8, Failure> {
     if args.path.file().is_some() {
-        return Err(Failure::Usage("--path: set takes flags alone".into()));
+        return Err(Failure::usage("--path: set takes flags alone"));
     }
     if args.path.settings().iter().any(|(_, key, _)| *key == Key::Seed) {
-        return Err(Failure::Usage("--seed: the draws of a running path cannot change".into()));
+        return Err(Failure::usage("--seed: the draws of a running path cannot change"));
     }
-    let absent = |error: io::Error| Failure::NoControl(args.socket.clone(), error);
+    let absent = |error: io::Error| {
+        let socket = args.socket.display();
+        let sentence = format!("no rdt-emu listens at {socket}: {error}; start run or proxy with --control");
+        Failure::new(NO_INPUT, sentence)
+    };
     let peer = UnixStream::connect(&args.socket).map_err(absent)?;
     // The request may wait for the one before it.
     peer.set_read_timeout(Some(4 * PEER_TIMEOUT)).map_err(absent)?;

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 
 use rdt_emulator::spec::{DestinationSpec, Key, Scope, SpecError};
 
-use crate::failure::Failure;
+use crate::Failure;
 use crate::path::{Described, HEADING, PathArgs, Setting};
 pub(crate) use selector::Selector;
 #[cfg(target_os = "linux")]
@@ -45,7 +45,7 @@ impl Destination {
     fn parse_all(words: &[String], known: &[Self]) -> Result<Vec<Self>, Failure> {
         let mut all: Vec<Self> = Vec::new();
         for pair in words.chunks_exact(2) {
-            let usage = |message: String| Failure::Usage(format!("--to {}: {message}", pair[0]));
+            let usage = |message: String| Failure::usage(format!("--to {}: {message}", pair[0]));
             let is_name = |number: usize| known.iter().chain(&all).any(|it| it.name == number.to_string());
             let mut number = all.len() + 1;
             while is_name(number) {
@@ -109,14 +109,14 @@ impl PathsArgs {
             }
         }
         if all.len() > MAX_DESTINATIONS {
-            return Err(Failure::Usage(format!("--to: there are at most {MAX_DESTINATIONS} destinations")));
+            return Err(Failure::usage(format!("--to: there are at most {MAX_DESTINATIONS} destinations")));
         }
         let repeats = |(number, it): (usize, &Destination)| {
             let same = all[..number].iter().find(|before| before.selector == it.selector)?;
             Some(format!("--to: destinations {} and {} are both {}", same.name, it.name, it.selector))
         };
         match all.iter().enumerate().find_map(repeats) {
-            Some(sentence) => Err(Failure::Usage(sentence)),
+            Some(sentence) => Err(Failure::usage(sentence)),
             None => Ok((described, all)),
         }
     }
@@ -128,7 +128,7 @@ pub(crate) fn check(args: &PathsArgs) -> Result<u8, Failure> {
     described.config()?;
     let mut text = described.path.to_toml();
     for Destination { name, selector, described } in &all {
-        described.config().map_err(|failure| Failure::Usage(format!("--to {name}: {failure}")))?;
+        described.config().map_err(|failure| Failure::usage(format!("--to {name}: {failure}")))?;
         text += &described.path.to_toml_for(name, &selector.to_string());
     }
     crate::tell(text.trim())?;
@@ -157,7 +157,7 @@ fn describe(text: &str) -> Result<Described, Failure> {
 
 fn settings(text: &str) -> Result<Vec<Setting>, Failure> {
     let parts = text.split(';').map(str::trim).filter(|part| !part.is_empty());
-    parts.map(|part| setting(part).map_err(Failure::Usage)).collect()
+    parts.map(|part| setting(part).map_err(Failure::usage)).collect()
 }
 
 fn setting(text: &str) -> Result<Setting, String> {
@@ -191,6 +191,6 @@ pub(crate) fn find<'a>(
             }
             _ => format!("the paths are {}", names.collect::<Vec<_>>().join(", ")),
         };
-        Failure::Usage(format!("--to: there is no path '{wanted}'; {hint}"))
+        Failure::usage(format!("--to: there is no path '{wanted}'; {hint}"))
     })
 }

@@ -5,12 +5,12 @@
 use std::time::{Duration, Instant};
 
 use rdt_emulator::{DelayHistogram, DropCause, Ledger};
-use rdt_program::json::nanos;
+use rdt_program::json::{nanos, seed as seed_json};
 #[cfg(target_os = "linux")]
 use rdt_udp::clock;
 use serde_json::{Map, Value, json};
 
-use crate::account::Account;
+use crate::account::{Account, DestinationAccount, DestinationName};
 
 pub(crate) fn account(account: &Account) -> Value {
     let mut object = ledger(&account.ledger);
@@ -22,6 +22,15 @@ pub(crate) fn account(account: &Account) -> Value {
     });
     extend(&mut object, own);
     object
+}
+
+/// Returns the accounts of the paths of `--to` as JSON.
+pub(crate) fn destinations(all: &[DestinationAccount]) -> Value {
+    let each = |(DestinationName { name, to, seed }, accounts): &DestinationAccount| {
+        let [forward, reverse] = accounts.each_ref().map(account);
+        json!({ "name": name, "to": to, "seed": seed_json(*seed), "forward": forward, "reverse": reverse })
+    };
+    all.iter().map(each).collect()
 }
 
 pub(crate) fn ledger(ledger: &Ledger) -> Value {

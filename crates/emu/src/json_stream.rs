@@ -16,9 +16,8 @@ use rdt_program::json::EventStamp;
 use rdt_udp::clock;
 use serde_json::{Value, json};
 
-use crate::account::{Account, Accounts};
+use crate::account::{Account, Accounts, DestinationAccount, DestinationName};
 use crate::json;
-use crate::output::{DestinationAccount, DestinationName, destinations_json};
 use crate::paths::Change;
 use crate::relay::Observer;
 
@@ -149,7 +148,7 @@ fn object(stamp: &EventStamp, event: Event) -> Value {
     let (at, object) = match event {
         Event::Progress(moment) => {
             let [forward, reverse] = moment.accounts.each_ref().map(json::account);
-            let destinations = destinations_json(&moment.destinations);
+            let destinations = json::destinations(&moment.destinations);
             let event = json!({
                 "event": "progress", "forward": forward, "reverse": reverse, "destinations": destinations,
             });

@@ -17,7 +17,6 @@
 //! | capture | `capture/` | all packets in a file for Wireshark |
 //! | output | `output.rs` | options of reports and captures |
 //! | host | `host.rs` | warnings that this host was too slow |
-//! | failure | `failure.rs` | errors and their exit codes |
 //! | calibration | `calibration.rs` | rates that this host was measured to carry |
 //! | `proxy` | `proxy/` | UDP proxy for many clients |
 //! | `sim` | `sim/` | schedule of packets over a path in virtual time |
@@ -33,7 +32,6 @@ mod capture;
 #[cfg(unix)]
 mod control_socket;
 mod destinations;
-mod failure;
 mod host;
 mod json;
 mod json_stream;
@@ -55,7 +53,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser};
 use rdt_program::signals::survive_file_size_limit;
-use rdt_program::{Printer, start_logging};
+use rdt_program::{Failure, Printer, STDOUT, start_logging};
 
 #[cfg(target_os = "linux")]
 pub use calibrate::holds;
@@ -64,9 +62,6 @@ pub use host::BLAME as HOST_BLAME;
 pub use run::Netlink;
 
 use crate::args::{Args, Command};
-use crate::failure::Failure;
-
-const STDOUT: &str = "the standard output";
 
 /// Returns the command line of `rdt-emu`, for manual pages and completions.
 pub fn command_line() -> clap::Command {
@@ -78,21 +73,9 @@ pub fn rdt_emu(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     survive_file_size_limit();
     start_logging();
     let arguments: Vec<_> = args.into_iter().collect();
-    let result = match Args::try_parse_from(&arguments) {
-        Ok(args) => dispatch(args.command),
-        Err(error) if rdt_program::help_without_command(&error) => Ok(rdt_program::exit::USAGE),
-        Err(error) if error.use_stderr() => {
-            Err(Failure::Usage(format!("{}; see --help", args::sentence(&error, &arguments))))
-        }
-        Err(help) => Failure::writing(STDOUT, help.print()).map(|()| 0),
-    };
-    match result {
-        Ok(code) => ExitCode::from(code),
-        Err(failure) => {
-            talk(&failure.to_string());
-            ExitCode::from(failure.code())
-        }
-    }
+    let reject =
+        |error: &_| Failure::usage(format_args!("{}; see --help", args::sentence(error, &arguments)));
+    rdt_program::main("rdt-emu", Args::try_parse_from(&arguments), reject, |args| dispatch(args.command))
 }
 
 fn dispatch(command: Command) -> Result<u8, Failure> {
@@ -114,7 +97,7 @@ fn dispatch(command: Command) -> Result<u8, Failure> {
             Ok(0)
         }
         #[cfg(not(target_os = "linux"))]
-        Command::Run(_) => Err(Failure::Forbidden(
+        Command::Run(_) => Err(Failure::unavailable(
             "network namespaces exist on Linux only; `rdt-emu proxy` needs none".to_owned(),
         )),
     }

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use rdt_emulator::{Direction, DropCause};
 use rdt_program::metrics::{self, Samples};
 
+use crate::Failure;
 use crate::account::{Account, Accounts};
-use crate::failure::Failure;
 use crate::relay::Observer;
 use crate::talk;
 
@@ -37,7 +37,7 @@ impl Published {
             accounts.map_or(Ok(()), |accounts| add(&accounts, samples))
         };
         let bound = metrics::serve(address, read)
-            .map_err(|error| Failure::Forbidden(format!("--metrics: cannot bind to {address}: {error}")))?;
+            .map_err(|error| Failure::unavailable(format!("--metrics: cannot bind to {address}: {error}")))?;
         talk(&format!("metrics at http://{bound}/metrics"));
         Ok(Self { copy, next: now })
     }

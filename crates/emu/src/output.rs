@@ -12,10 +12,10 @@ use rdt_program::{Printer, exit};
 use rdt_udp::clock;
 use serde_json::{Value, json};
 
-use crate::account::{Account, Accounts};
+use crate::Failure;
+use crate::account::{Account, Accounts, DestinationAccount, DestinationName};
 use crate::capture::frame::Frame;
 use crate::capture::{Capture, Captured};
-use crate::failure::Failure;
 use crate::host::{self, Alarm};
 use crate::json_stream::{self, JsonStream, Out};
 use crate::metrics::Published;
@@ -147,36 +147,15 @@ pub(crate) struct Circumstances {
     pub(crate) destinations: Vec<DestinationAccount>,
 }
 
-/// Name of one path of `--to` in reports.
-#[derive(Debug, Clone)]
-pub(crate) struct DestinationName {
-    pub(crate) name: String,
-    /// Prefix of its addresses; `None` for that of all other addresses.
-    pub(crate) to: Option<String>,
-    pub(crate) seed: u64,
-}
-
-/// Account of one path of `--to`.
-pub(crate) type DestinationAccount = (DestinationName, [Account; 2]);
-
-/// Returns the accounts of the paths of `--to` as JSON.
-pub(crate) fn destinations_json(all: &[DestinationAccount]) -> Value {
-    let each = |(DestinationName { name, to, seed }, accounts): &DestinationAccount| {
-        let [forward, reverse] = accounts.each_ref().map(json::account);
-        json!({ "name": name, "to": to, "seed": seed_json(*seed), "forward": forward, "reverse": reverse })
-    };
-    all.iter().map(each).collect()
-}
-
 impl OutputArgs {
     /// Rejects options without effect, and one file for two outputs.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         match (&self.json_to, &self.pcapng) {
-            (None, None) if self.force => Err(Failure::Usage(
-                "--force replaces the files of --json-to and --pcapng: none is given".into(),
-            )),
+            (None, None) if self.force => {
+                Err(Failure::usage("--force replaces the files of --json-to and --pcapng: none is given"))
+            }
             (Some(json), Some(pcapng)) if is_same_path(json, pcapng) => {
-                Err(Failure::Usage("--json-to and --pcapng need two files".into()))
+                Err(Failure::usage("--json-to and --pcapng need two files"))
             }
             _ => Ok(()),
         }
@@ -192,7 +171,7 @@ impl OutputArgs {
         let outputs = [("--json-to", &self.json_to), ("--pcapng", &self.pcapng)];
         let found = outputs.iter().find(|(_, file)| file.iter().any(&is_input));
         found.map_or(Ok(()), |(option, _)| {
-            Err(Failure::Usage(format!("{option}: the path is read from this file; choose another one")))
+            Err(Failure::usage(format!("{option}: the path is read from this file; choose another one")))
         })
     }
 
@@ -232,7 +211,7 @@ impl OutputArgs {
     }
 
     fn create(&self, path: &Path) -> Result<File, Failure> {
-        create_private(path, self.force).map_err(|error| Failure::Create(path.to_owned(), error))
+        create_private(path, self.force).map_err(|error| Failure::create(path, &error))
     }
 
     fn json_out(&self) -> Result<Option<Out>, Failure> {
@@ -271,7 +250,7 @@ impl OutputArgs {
             let end = stream.stamp().now(summary(accounts, captured.as_ref(), circumstances, code));
             let written = stream.finish().and_then(|mut out| json_stream::line(&mut out, &end));
             let to = self.json_to.as_ref().map_or_else(|| STDOUT.into(), |path| path.to_string_lossy());
-            if let Err(failure) = written.map_err(|error| Failure::Write(to.into_owned(), error)) {
+            if let Err(failure) = written.map_err(|error| Failure::output(to, &error)) {
                 talk(&failure.to_string());
                 code = if code == 0 { failure.code() } else { code };
             }
@@ -322,7 +301,7 @@ fn summary(
             "error": captured.error.as_ref().map(ToString::to_string),
         })
     });
-    let destinations = destinations_json(&circumstances.destinations);
+    let destinations = json::destinations(&circumstances.destinations);
     let direction = |index: usize| {
         let mut object = json::account(&accounts[index]);
         json::extend(&mut object, json!({ "lost_before": lost_before[index] }));

@@ -12,7 +12,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 use rdt_emulator::PathConfig;
 use rdt_emulator::spec::{DestinationSpec, Key, LinkKey, PathSpec, Scope, SpecError};
 
-use crate::failure::Failure;
+use crate::Failure;
 
 /// Begin of a rate that is the name of a trace file.
 const TRACE: &str = "trace:";
@@ -94,7 +94,8 @@ fn read<T>(
     option: &str,
     parse: impl FnOnce(&str, &FilePath) -> Result<T, SpecError>,
 ) -> Result<T, Failure> {
-    let named = |error: &dyn std::fmt::Display| usage(&format!("{option} {}: {error}", file.display()));
+    let named =
+        |error: &dyn std::fmt::Display| Failure::usage(format_args!("{option} {}: {error}", file.display()));
     let text = read_text(file, MAX_DESCRIPTION).map_err(|error| named(&error))?;
     parse(&text, file.parent().unwrap_or(FilePath::new(""))).map_err(|error| named(&error))
 }
@@ -126,7 +127,7 @@ impl Described {
 
     pub(crate) fn config(&self) -> Result<PathConfig, Failure> {
         let read = |name: &str| read_text(FilePath::new(name), MAX_TRACE).map_err(|error| error.to_string());
-        self.path.to_path_config(read).map_err(|error: SpecError| usage(&error))
+        self.path.to_path_config(read).map_err(Failure::usage)
     }
 
     /// Returns this description with the values of flags, which override it. Trace files that they
@@ -136,7 +137,7 @@ impl Described {
         let values: Vec<_> = settings.iter().map(|(_, key, value)| located(*key, value, folder)).collect();
         let texts = settings.iter().zip(&values);
         let texts = texts.map(|((scope, key, _), value)| (*scope, key.name(), &**value));
-        changed.path.set_all(texts).map_err(|error| usage(&error))?;
+        changed.path.set_all(texts).map_err(Failure::usage)?;
         Ok(changed)
     }
 
@@ -160,10 +161,6 @@ fn absolute(folder: &FilePath, name: &str) -> String {
     let path = folder.join(name);
     // Fails without a current directory.
     std::path::absolute(&path).unwrap_or(path).to_string_lossy().into_owned()
-}
-
-fn usage(error: &dyn std::fmt::Display) -> Failure {
-    Failure::Usage(error.to_string())
 }
 
 /// Reads a file. Fails if it is longer than `most` bytes.

@@ -22,9 +22,8 @@ use std::time::Duration;
 use rdt_emulator::{Bitrate, Ecn, Path, parse_bitrate, parse_duration};
 use rdt_udp::clock;
 
-use crate::failure::Failure;
 use crate::path::PathArgs;
-use crate::{STDOUT, talk};
+use crate::{Failure, STDOUT, talk};
 use rows::{Format, Rows};
 use schedule::{Burst, Gap, Schedule};
 use simulation::Simulation;
@@ -78,7 +77,7 @@ pub(crate) fn sim(args: &SimArgs) -> Result<u8, Failure> {
             Ok(0)
         }
         Ok(_) => Ok(0),
-        Err(error) if args.json => Err(Failure::Write(STDOUT.into(), error)),
+        Err(error) if args.json => Err(Failure::stdout(error)),
         Err(error) => Failure::writing(STDOUT, Err(error)).map(|()| 0),
     }
 }
@@ -101,7 +100,7 @@ impl SimArgs {
     fn schedule(&self) -> Result<Schedule, Failure> {
         if let (Some(rate), Some(duration)) = (self.cbr, self.duration) {
             if duration > schedule::MAX_DURATION {
-                return Err(Failure::Usage("--for: longer than 100 years".to_owned()));
+                return Err(Failure::usage("--for: longer than 100 years"));
             }
             let burst = Burst::new(Duration::ZERO, self.size.into(), Ecn::NotEct);
             return Ok(Schedule::new(vec![burst.repeated_until(Gap::Rate(rate), duration)]));
@@ -110,8 +109,8 @@ impl SimArgs {
             Some(file) => (file.display().to_string(), fs::read_to_string(file)),
             None => ("standard input".to_owned(), read_input()),
         };
-        let text = text.map_err(|error| Failure::Usage(format!("{name}: {error}")))?;
-        Schedule::parse(&text).map_err(|error| Failure::Usage(format!("{name}, {error}")))
+        let text = text.map_err(|error| Failure::usage(format!("{name}: {error}")))?;
+        Schedule::parse(&text).map_err(|error| Failure::usage(format!("{name}, {error}")))
     }
 }
 

@@ -3,19 +3,23 @@
 //! | noun | file | owns |
 //! |---|---|---|
 //! | console | `console.rs` | result lines on the standard output, and the first write error |
+//! | failure, `main` | `failure.rs` | exit code and sentence of a program that fails; its frame |
 //! | files | `files.rs` | output files that only their owner may read; the limit on open files |
 //! | host and port | `host_port.rs` | `name:port` on command lines, resolution of names |
 //! | JSON | `json.rs` | version, times and seeds of the JSON output |
 //! | metrics | `metrics.rs` | Prometheus metrics over HTTP |
+//! | output | `output.rs` | remarks, results, events of `--json`, limit on lines that peers cause |
 //! | printer | `printer.rs` | a thread that prints, so that a slow reader delays nothing else |
 //! | signals | `signals.rs` | Ctrl-C and termination; flags that end threads and tasks |
 //! | threads | `threads.rs` | worker threads that start together or not at all |
 
 pub mod console;
+mod failure;
 pub mod files;
 pub mod host_port;
 pub mod json;
 pub mod metrics;
+mod output;
 mod printer;
 pub mod signals;
 pub mod threads;
@@ -24,7 +28,10 @@ use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 pub use console::{Console, talk, talk_in_background};
+pub use failure::{Failure, STDOUT, main, rejection};
+pub use output::{Output, Remarks};
 pub use printer::Printer;
+pub use rdt_udp::clock::unix_time_s;
 pub use signals::Stop;
 #[cfg(feature = "tokio")]
 pub use signals::TaskStop;
@@ -33,8 +40,12 @@ pub use signals::TaskStop;
 pub mod exit {
     /// A name has no address.
     pub const NO_SUCH_HOST: u8 = 3;
+    /// The system refuses to send.
+    pub const FAILED_SEND: u8 = 4;
     /// The peer does not answer.
     pub const TIMEOUT: u8 = 5;
+    /// The system refuses to receive.
+    pub const FAILED_RECV: u8 = 6;
     /// The peer refused or closed the connection.
     pub const PEER_CLOSED: u8 = 8;
     /// Some files were not copied. rsync has the same code.

@@ -85,6 +85,13 @@ impl TrustError {
     }
 }
 
+#[cfg(feature = "options")]
+impl From<TrustError> for rdt_program::Failure {
+    fn from(error: TrustError) -> Self {
+        Self::new(error.code(), &error).because(error)
+    }
+}
+
 /// Key of a peer that differs from the one in the file of known hosts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangedKey {

@@ -138,6 +138,19 @@ impl fmt::Debug for Surroundings {
 }
 
 #[cfg(feature = "options")]
+impl From<&rdt_program::Output> for Surroundings {
+    /// Returns the connection to a program's output and the system's clock.
+    fn from(output: &rdt_program::Output) -> Self {
+        let (say, warn) = (output.clone(), output.clone());
+        Self {
+            say: Arc::new(move |line| say.remark(line)),
+            warn: Arc::new(move |line| warn.warn(line)),
+            unix_time_s: Arc::new(rdt_program::unix_time_s),
+        }
+    }
+}
+
+#[cfg(feature = "options")]
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;

@@ -15,12 +15,22 @@ use rdt_program::host_port::{self, HostPort};
 use rdt_program::metrics::MetricsArgs;
 use rdt_trust::{ConnectOptions, ListenOptions, PathOptions, parse_lifetime};
 
-use crate::failure::CODES;
-
 /// UDP port of `serve`. That of `rdt-recv` is one less.
 pub(crate) const DEFAULT_PORT: u16 = 22346;
 /// Largest number of tickets.
 const MAX_TICKETS: i64 = 1000;
+
+const CODES: &str = "\
+Exit codes:
+    0  stdio: both directions have ended; serve, connect: Ctrl-C while no connection was open
+    3  no such host                     5  no answer, or the path is gone
+    8  the peer or the target of the tunnel refused or closed the connection (with a reason)
+   64  wrong arguments, damaged ticket 66  a file of keys is missing, exposed or wrong
+   69  no socket can be had            71  a system call failed
+   73  the file of a secret cannot be created
+   74  the standard input or output failed
+   76  the peer's key has changed      77  the peer does not admit this key or ticket
+  130  Ctrl-C while connections were open";
 
 const AFTER_HELP: &str = "\
 Examples:

@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rdt_program::TaskStop;
+use rdt_program::exit::IO;
 use rdt_program::files::raise_descriptor_limit;
+use rdt_program::{Failure, TaskStop};
 use rdt_trust::Remote;
 use serde_json::json;
 use tokio::io::{Join, Stdin, Stdout, join, stdin, stdout};
@@ -15,10 +16,10 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::args::{ConnectArgs, DEFAULT_PORT, RemoteArgs, StdioArgs};
-use crate::failure::Failure;
+use crate::copy::Local;
 use crate::link::Link;
 use crate::report::Report;
-use crate::session::{Local, Outcome, carry};
+use crate::session::{Outcome, carry};
 use crate::{Ended, finish};
 
 /// Pause after a failed `accept`, usually because too many files are open.
@@ -27,7 +28,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Listens on a TCP port until the program is stopped.
 pub(crate) async fn connect(args: &ConnectArgs, report: &Report, stop: &TaskStop) -> Result<Ended, Failure> {
     raise_descriptor_limit();
-    let listener = TcpListener::bind(args.listen).await.map_err(|error| Failure::Bind(args.listen, error))?;
+    let listener =
+        TcpListener::bind(args.listen).await.map_err(|error| Failure::bind(args.listen, &error))?;
     let bound = listener.local_addr().map_err(Failure::system("address of the TCP socket"))?;
     let link = link(&args.remote, report).await?;
     tokio::select! {
@@ -59,15 +61,17 @@ pub(crate) async fn stdio(args: &StdioArgs, report: &Report, stop: &TaskStop) ->
     let link = link(&args.remote, report).await?;
     let stream = tokio::select! {
         stream = link.open() => stream?,
-        () = stop.wait() => return Err(Failure::Interrupted),
+        () = stop.wait() => return Err(Failure::interrupted()),
     };
     let outcome = carry(report, stop, "stdio", join(stdin(), stdout()), stream).await;
     finish(link.endpoint(), JoinSet::new()).await;
     match outcome {
         Outcome::Finished => Ok(Ended { open: 0 }),
-        Outcome::LocalFailed(error) => Err(Failure::Stdio(error)),
+        Outcome::LocalFailed(error) => {
+            Err(Failure::new(IO, format_args!("standard input or output: {error}")))
+        }
         Outcome::PeerFailed(end) => Err(link.failure(end)),
-        Outcome::Stopped => Err(Failure::Interrupted),
+        Outcome::Stopped => Err(Failure::interrupted()),
     }
 }
 

@@ -9,9 +9,32 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::session::Local;
+/// Stream on this host: TCP, or standard input and output.
+pub(crate) trait Local: AsyncRead + AsyncWrite + Unpin {
+    /// Makes the drop of the stream a reset, so that the program at its end does not take cut data
+    /// for complete.
+    fn reset_at_drop(&self) {}
+
+    /// Returns the error that has ended the stream, which is not read meanwhile. Without it, reads
+    /// and writes alone find out.
+    fn take_error(&self) -> Option<io::Error> {
+        None
+    }
+}
+
+impl Local for TcpStream {
+    fn reset_at_drop(&self) {
+        // Fails if the socket is unusable, and then the program learns that anyway.
+        let _ = socket2::SockRef::from(self).set_linger(Some(Duration::ZERO));
+    }
+
+    fn take_error(&self) -> Option<io::Error> {
+        Self::take_error(self).ok().flatten()
+    }
+}
 
 /// Buffer of a direction, bytes. A read of this size takes 40 us from a local socket, so the system
 /// calls cost little at 10 Gbit/s. Pages that no read has reached take no memory.

@@ -11,13 +11,11 @@
 //! | copy | `copy.rs` | both directions of a session, half-close |
 //! | protocol | `protocol.rs` | first byte of a stream, codes of CLOSE |
 //! | report | `report.rs` | remarks, JSON, counters |
-//! | failure | `failure.rs` | errors and their exit codes |
 #![forbid(unsafe_code)]
 
 mod args;
 mod connect;
 mod copy;
-mod failure;
 mod link;
 mod protocol;
 mod report;
@@ -31,13 +29,12 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser};
 use rdt_endpoint::tokio::Endpoint;
-use rdt_program::exit::{INTERRUPTED, IO};
-use rdt_program::{Console, TaskStop, start_logging, talk};
+use rdt_program::exit::{CANNOT_CREATE, INTERRUPTED};
+use rdt_program::{Console, Failure, TaskStop, rejection, start_logging};
 use rdt_trust::serving::linger;
 use tokio::task::JoinSet;
 
 use crate::args::{Arguments, Command, KeyArgs, OutputArgs, SecretArgs};
-use crate::failure::Failure;
 use crate::report::Report;
 
 /// Returns the command line of `rdt-tunnel`, for manual pages and completions.
@@ -48,26 +45,8 @@ pub fn command_line() -> clap::Command {
 /// Runs `rdt-tunnel` with these arguments, of which the first is the program's name.
 pub fn rdt_tunnel(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     start_logging();
-    let args = match Arguments::try_parse_from(args) {
-        Ok(args) => args,
-        Err(error) if rdt_program::help_without_command(&error) => {
-            return ExitCode::from(rdt_program::exit::USAGE);
-        }
-        Err(error) if error.use_stderr() => {
-            let failure = Failure::Usage(format!(
-                "{}; see --help",
-                rdt_program::command_error(&error, &Arguments::command())
-            ));
-            talk(&format!("rdt-tunnel: {failure}"));
-            return ExitCode::from(failure.code());
-        }
-        Err(help) => {
-            // Fails only if the standard output is closed.
-            let _ = help.print();
-            return ExitCode::SUCCESS;
-        }
-    };
-    ExitCode::from(run(&args.command))
+    let reject = |error: &_| rejection(error, &Arguments::command());
+    rdt_program::main("rdt-tunnel", Arguments::try_parse_from(args), reject, |args| Ok(run(&args.command)))
 }
 
 fn run(command: &Command) -> u8 {
@@ -84,16 +63,17 @@ fn run(command: &Command) -> u8 {
         Ok(Ended { open: 0 }) => 0,
         Ok(Ended { .. }) => INTERRUPTED,
         Err(failure) => {
-            if !matches!(failure, Failure::Interrupted) {
-                report.fail(&failure.to_string());
+            if let Some(sentence) = failure.sentence() {
+                report.fail(sentence);
             }
             failure.code()
         }
     };
     match report.summary(code) {
         Err(error) => {
-            report.fail(&format!("cannot write the standard output: {error}"));
-            if code == 0 { IO } else { code }
+            let failure = Failure::stdout(error);
+            report.fail(&failure.to_string());
+            if code == 0 { failure.code() } else { code }
         }
         Ok(()) => code,
     }
@@ -142,6 +122,7 @@ fn print_key(args: &KeyArgs, report: &Report) -> Result<Ended, Failure> {
 
 fn make_secret(args: &SecretArgs) -> Result<Ended, Failure> {
     let mut entropy = rdt_trust::os_entropy().map_err(Failure::system("no random numbers"))?;
-    rdt_trust::create_secret(&args.file, &mut entropy).map_err(Failure::Secret)?;
+    rdt_trust::create_secret(&args.file, &mut entropy)
+        .map_err(|error| Failure::new(CANNOT_CREATE, format_args!("cannot make the secret: {error}")))?;
     Ok(Ended { open: 0 })
 }

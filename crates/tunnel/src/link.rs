@@ -8,12 +8,13 @@ use std::time::Duration;
 use rdt_crypto::ResumptionCookie;
 use rdt_endpoint::tokio::{Endpoint, Stream};
 use rdt_endpoint::{Connect, ConnectError, EndpointConfig, StreamError};
+use rdt_program::Failure;
+use rdt_program::exit::{PEER_CLOSED, TIMEOUT};
 use rdt_transport::{Closed, ConnectionConfig, InitiatorConfig};
 use rdt_trust::{Dialer, PathOptions, Remote, bind_towards, race};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-use crate::failure::Failure;
 use crate::protocol::{OPEN, PeerEnd};
 use crate::report::Report;
 
@@ -51,7 +52,7 @@ impl Link {
         let addresses = resolve(&remote).await?;
         let endpoint = bind_towards(&addresses, |any| {
             let config = EndpointConfig::new().map_err(Failure::system("no random numbers"))?;
-            Endpoint::bind(any, config).map_err(|error| Failure::Bind(any, error))
+            Endpoint::bind(any, config).map_err(|error| Failure::bind(any, &error))
         })?;
         Ok(Self::over(endpoint, remote, dialer, path, report))
     }
@@ -94,7 +95,7 @@ impl Link {
         match timeout(TEST_TIMEOUT, ended).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(error)) => Err(self.failure(PeerEnd::of_error(&error))),
-            Err(_) => Err(Failure::NoAnswer { name: self.name(), why: "the test connection hangs".into() }),
+            Err(_) => Err(self.failure(PeerEnd::Lost("the test connection hangs".into()))),
         }
     }
 
@@ -172,13 +173,9 @@ impl Link {
                 if let Some(refusal) = self.dialer.refusal(&self.name(), &closed) {
                     return refusal.into();
                 }
-                match PeerEnd::of_closed(&closed) {
-                    PeerEnd::Lost(why) => {
-                        self.note_lost(&why);
-                        Failure::NoAnswer { name: self.name(), why }
-                    }
-                    end => self.failure(end),
-                }
+                let end = PeerEnd::of_closed(&closed);
+                self.note_end(&end);
+                self.failure(end)
             }
             _ => self.failure(PeerEnd::Other(error.to_string())),
         }
@@ -191,11 +188,12 @@ impl Link {
             PeerEnd::Refused(reason) => self.dialer.refusal(&name, &Closed::Refused(reason)),
             _ => None,
         };
-        refusal.map_or_else(|| Failure::Ended { name, end }, Failure::from)
+        let code = if matches!(end, PeerEnd::Lost(_)) { TIMEOUT } else { PEER_CLOSED };
+        refusal.map_or_else(|| Failure::new(code, format_args!("{name}: {end}")).because(end), Failure::from)
     }
 }
 
 async fn resolve(remote: &Remote) -> Result<Vec<SocketAddr>, Failure> {
     let addresses = rdt_trust::resolve(remote).await;
-    if addresses.is_empty() { Err(Failure::NoSuchHost(remote.name())) } else { Ok(addresses) }
+    if addresses.is_empty() { Err(Failure::no_such_host(&remote.name())) } else { Ok(addresses) }
 }

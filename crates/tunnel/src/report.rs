@@ -4,64 +4,35 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rdt_program::json::{EventStamp, nanos};
+use rdt_program::json::nanos;
 use rdt_program::metrics::{self, MetricsArgs, Samples};
-use rdt_program::{Console, Printer, talk, talk_in_background};
+use rdt_program::{Console, Failure, Output, Remarks};
 use rdt_transport::ConnectionStats;
 use rdt_trust::Surroundings;
-use rdt_udp::clock;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::Instant;
 
 use crate::args::OutputArgs;
 use crate::copy::Counters;
-use crate::failure::Failure;
-
-/// Lines in a second that peers may cause.
-const MAX_PEER_LINES: u32 = 10;
-
-/// Limit of the lines that peers cause, so that no peer fills the log.
-#[derive(Debug, Default)]
-struct LineLimit {
-    /// Second since 1970 of the newest line.
-    second: u64,
-    /// Lines printed in that second.
-    printed: u32,
-    /// Lines left out since the last one printed.
-    left_out: u64,
-}
-
-impl LineLimit {
-    /// Returns the number of lines left out before this one, or `None` to leave this one out.
-    fn take(&mut self, second: u64) -> Option<u64> {
-        if self.second != second {
-            (self.second, self.printed) = (second, 0);
-        }
-        if self.printed == MAX_PEER_LINES {
-            self.left_out += 1;
-            return None;
-        }
-        self.printed += 1;
-        Some(std::mem::take(&mut self.left_out))
-    }
-}
 
 /// Output of the program, shared by all connections.
 #[derive(Debug, Clone)]
 pub(crate) struct Report {
-    console: Console,
-    /// Printer of remarks. They are made while the endpoint is locked, so a reader that pauses must
-    /// not delay them.
-    remarks: Printer,
-    limit: Arc<Mutex<LineLimit>>,
-    json: bool,
-    quiet: bool,
+    output: Output,
     totals: Arc<Totals>,
     started_at: Instant,
-    stamp: EventStamp,
+}
+
+impl Deref for Report {
+    type Target = Output;
+
+    fn deref(&self) -> &Output {
+        &self.output
+    }
 }
 
 #[derive(Debug, Default)]
@@ -109,81 +80,21 @@ impl Totals {
 }
 
 impl Report {
+    /// Creates the output. Remarks are made while the endpoint is locked, so a reader that pauses
+    /// must not delay them.
     pub(crate) fn new(console: Console, output: &OutputArgs) -> Self {
-        let remarks = talk_in_background().unwrap_or_else(|_| Printer::discard());
-        Self::with_remarks(console, output, remarks)
+        Self::with_remarks(console, output, Remarks::in_background())
     }
 
-    /// Same as [`Report::new`], with another printer of remarks.
-    pub(crate) fn with_remarks(console: Console, output: &OutputArgs, remarks: Printer) -> Self {
-        let OutputArgs { quiet, json } = *output;
-        let stamp = EventStamp::new(clock::now());
-        let (limit, totals) = (Arc::default(), Arc::default());
-        Self { console, remarks, limit, json, quiet, totals, started_at: Instant::now(), stamp }
-    }
-
-    /// Prints a line for the user, unless `--quiet` was given. Does not wait for a slow reader.
-    pub(crate) fn remark(&self, line: &str) {
-        if !self.quiet {
-            self.warn(line);
-        }
-    }
-
-    /// Prints a line that a peer has caused, unless there were [`MAX_PEER_LINES`] in this second:
-    /// then lines are counted, and the next one that is printed follows their number.
-    pub(crate) fn remark_on_peer(&self, line: &str) {
-        let Some(left_out) = self.limit().take(clock::unix_time_s()) else { return };
-        self.remark_left_out(left_out);
-        self.remark(line);
-    }
-
-    fn remark_left_out(&self, lines: u64) {
-        if lines > 0 {
-            self.remark(&format!(
-                "{lines} log lines about peers were left out: at most {MAX_PEER_LINES} a second are printed"
-            ));
-        }
-    }
-
-    fn limit(&self) -> MutexGuard<'_, LineLimit> {
-        self.limit.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Prints a line for the user, also with `--quiet`. Does not wait for a slow reader.
-    pub(crate) fn warn(&self, line: &str) {
-        self.remarks.print(&format!("rdt-tunnel: {line}"));
-    }
-
-    /// Prints the reason of the program's end, after all remarks.
-    pub(crate) fn fail(&self, line: &str) {
-        self.remarks.flush();
-        talk(&format!("rdt-tunnel: {line}"));
-    }
-
-    /// Prints a result: with `--json` the event, else the line.
-    pub(crate) fn result(&self, line: &str, event: impl FnOnce() -> Value) {
-        if self.json {
-            self.event(event);
-        } else if !line.is_empty() {
-            self.console.line(line);
-        }
-    }
-
-    /// Prints a JSON object if `--json` was given.
-    pub(crate) fn event(&self, event: impl FnOnce() -> Value) {
-        if self.json {
-            self.console.line(&self.stamp.now(event()).to_string());
-        }
+    /// Same as [`Report::new`], with another way for remarks.
+    pub(crate) fn with_remarks(console: Console, output: &OutputArgs, remarks: Remarks) -> Self {
+        let output = Output::new("rdt-tunnel", (output.quiet, output.json), console, remarks);
+        Self { output, totals: Arc::default(), started_at: Instant::now() }
     }
 
     /// Returns the connection of the trust options to this output and the system's clock.
     pub(crate) fn surroundings(&self) -> Surroundings {
-        let (say, warn) = (self.clone(), self.clone());
-        Surroundings {
-            say: Arc::new(move |line| say.remark(line)),
-            warn: Arc::new(move |line| warn.warn(line)),
-            unix_time_s: Arc::new(clock::unix_time_s),
-        }
+        Surroundings::from(&self.output)
     }
 
     /// Notes a connection. `local` is the TCP peer's address.
@@ -237,7 +148,7 @@ impl Report {
         let Some(address) = args.metrics else { return Ok(None) };
         let totals = Arc::clone(&self.totals);
         let bound = metrics::serve(address, move |samples| totals.add_to(samples))
-            .map_err(|error| Failure::Bind(address, error))?;
+            .map_err(|error| Failure::bind(address, &error))?;
         self.remark(&format!("metrics at http://{bound}/metrics"));
         Ok(Some(bound))
     }
@@ -256,28 +167,6 @@ impl Report {
                 "elapsed_ns": nanos(self.started_at.elapsed()),
             })
         });
-        self.remark_left_out(std::mem::take(&mut self.limit().left_out));
-        if let dropped @ 1.. = self.remarks.dropped() {
-            self.fail(&format!(
-                "{dropped} log lines were dropped because standard error was read too slowly"
-            ));
-        }
-        self.remarks.flush();
-        self.console.finish(self.json)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn peers_cause_ten_lines_a_second() {
-        let mut limit = LineLimit::default();
-        let printed =
-            |limit: &mut LineLimit, second| (0..1000).filter_map(|_| limit.take(second)).collect::<Vec<_>>();
-        assert_eq!(printed(&mut limit, 5), [0; 10]);
-        let after = printed(&mut limit, 6);
-        assert_eq!((after.len(), after[0], after[1]), (10, 990, 0));
+        self.finish()
     }
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rdt_endpoint::tokio::{Endpoint, Listener, Stream};
-use rdt_program::TaskStop;
 use rdt_program::host_port::HostPort;
+use rdt_program::{Failure, TaskStop};
 use rdt_trust::bind_any;
 use rdt_trust::serving::{
     LIMITING_OPTIONS, TicketOptions, accept_until, announce, listen, server_endpoint, session_limit,
@@ -20,10 +20,10 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::args::{DEFAULT_PORT, ServeArgs};
-use crate::failure::Failure;
+use crate::copy::Local;
 use crate::protocol::{Code, OPEN};
 use crate::report::Report;
-use crate::session::{Local, Outcome, carry};
+use crate::session::{Outcome, carry};
 use crate::{Ended, finish};
 
 /// Time for the first byte of a stream. The client sends it with the handshake.
@@ -36,7 +36,7 @@ pub(crate) async fn serve(args: &ServeArgs, report: &Report, stop: &TaskStop) ->
     let trust = &args.trust;
     let options =
         TicketOptions { tickets: args.tickets, lifetime: args.ticket_lifetime, advertise: &args.advertise };
-    let tickets = options.count(trust).map_err(|why| Failure::Usage(why.to_owned()))?;
+    let tickets = options.count(trust).map_err(Failure::usage)?;
     let surroundings = report.surroundings();
     let max_connections = session_limit(args.max_connections, 1, &surroundings);
     let endpoint = bind(args.listen, max_connections, trust.open)?;
@@ -67,7 +67,7 @@ fn bind(address: Option<SocketAddr>, max_connections: u32, is_open: bool) -> Res
         Some(address) => bind(address).map_err(|error| (address, error)),
         None => bind_any(DEFAULT_PORT, bind),
     };
-    bound.map_err(|(address, error)| Failure::Bind(address, error))
+    bound.map_err(|(address, error)| Failure::bind(address, &error))
 }
 
 async fn connect_target(to: HostPort) -> io::Result<TcpStream> {

@@ -9,41 +9,15 @@ use rdt_endpoint::StreamError;
 use rdt_endpoint::tokio::Stream;
 use rdt_program::TaskStop;
 use rdt_transport::Closed;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::time::sleep;
 
-use crate::copy::{End, relay};
+use crate::copy::{End, Local, relay};
 use crate::protocol::{Code, PeerEnd};
 use crate::report::Report;
 
 /// Time for a session to end by itself after the program was told to stop: ssh sends a signal to
 /// its `ProxyCommand`, and closes the pipes just after.
 const STOP_GRACE: Duration = Duration::from_millis(200);
-
-/// Stream on this host: TCP, or standard input and output.
-pub(crate) trait Local: AsyncRead + AsyncWrite + Unpin {
-    /// Makes the drop of the stream a reset, so that the program at its end does not take cut data
-    /// for complete.
-    fn reset_at_drop(&self) {}
-
-    /// Returns the error that has ended the stream, which is not read meanwhile. Without it, reads
-    /// and writes alone find out.
-    fn take_error(&self) -> Option<io::Error> {
-        None
-    }
-}
-
-impl Local for TcpStream {
-    fn reset_at_drop(&self) {
-        // Fails if the socket is unusable, and then the program learns that anyway.
-        let _ = socket2::SockRef::from(self).set_linger(Some(Duration::ZERO));
-    }
-
-    fn take_error(&self) -> Option<io::Error> {
-        Self::take_error(self).ok().flatten()
-    }
-}
 
 /// How a session ended.
 #[derive(Debug)]
@@ -108,10 +82,20 @@ pub(crate) async fn carry<L: Local>(
         () = stopped => Outcome::Stopped,
     };
     let stats = stream.stats();
-    match &outcome {
+    let is_sent = counters.is_sent.load(Ordering::Relaxed);
+    pass_on(&outcome, is_sent, &local, &stream);
+    let (end, text) = outcome.words();
+    report.closed(&opened, stats.as_ref(), (end, text.as_deref()));
+    outcome
+}
+
+/// Tells the other side of a failure: the peer by a CLOSE with a code, the local program by a
+/// reset.
+fn pass_on(outcome: &Outcome, is_sent: bool, local: &impl Local, stream: &Stream) {
+    match outcome {
         Outcome::Finished => {}
         // What was sent is complete, and reaches the peer after the drop of the stream.
-        Outcome::Stopped if counters.is_sent.load(Ordering::Relaxed) => local.reset_at_drop(),
+        Outcome::Stopped if is_sent => local.reset_at_drop(),
         Outcome::LocalFailed(_) => {
             stream.close(Code::Reset.number(), "");
             local.reset_at_drop();
@@ -122,7 +106,4 @@ pub(crate) async fn carry<L: Local>(
             local.reset_at_drop();
         }
     }
-    let (end, text) = outcome.words();
-    report.closed(&opened, stats.as_ref(), (end, text.as_deref()));
-    outcome
 }

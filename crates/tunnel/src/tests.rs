@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rdt_endpoint::tokio::{Endpoint, Listener};
 use rdt_endpoint::{Listen, Network};
-use rdt_program::{Console, Printer, TaskStop};
+use rdt_program::{Console, Failure, Printer, Remarks, TaskStop};
 use rdt_testing::Watchdog;
 use rdt_trust::{ConnectOptions, Gate, ListenOptions, PathOptions, Remote, TicketUse, TrustError, serving};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex, split};
@@ -19,10 +19,10 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::args::OutputArgs;
-use crate::failure::Failure;
+use crate::copy::Local;
 use crate::link::Link;
 use crate::report::Report;
-use crate::session::{Local, Outcome, carry};
+use crate::session::{Outcome, carry};
 use crate::{Ended, serve};
 
 const PATH: PathOptions = PathOptions {
@@ -248,7 +248,7 @@ fn remarks_do_not_wait_for_paused_reader() {
         Ok(())
     });
     let output = OutputArgs { quiet: false, json: false };
-    let report = Report::with_remarks(Console::default(), &output, printer.unwrap());
+    let report = Report::with_remarks(Console::default(), &output, Remarks::Background(printer.unwrap()));
     for _ in 0..1000 {
         (report.surroundings().say)("refused a peer");
     }
@@ -263,7 +263,7 @@ fn quiet_program_still_shows_new_keys() {
         Ok(())
     });
     let output = OutputArgs { quiet: true, json: false };
-    let report = Report::with_remarks(Console::default(), &output, printer.unwrap());
+    let report = Report::with_remarks(Console::default(), &output, Remarks::Background(printer.unwrap()));
     (report.surroundings().say)("made a new key");
     (report.surroundings().warn)("key of the host, new");
     report.summary(0).unwrap();
@@ -280,7 +280,7 @@ async fn ticket_is_for_first_client_only() {
     // The same client after a restart.
     world.link("anna", ticket.clone()).test().await.unwrap();
     let refused = world.link("bob", ticket).test().await.unwrap_err();
-    assert!(matches!(refused, Failure::Trust(TrustError::TicketRefused(_))), "{refused}");
+    assert!(matches!(refused.cause(), Some(TrustError::TicketRefused(_))), "{refused}");
     assert_eq!(refused.code(), 77);
     world.link("bob", world.ticket()).test().await.unwrap();
 }
@@ -314,7 +314,7 @@ async fn refusal_counts_if_other_addresses_are_silent() {
     world.network.unplug(world.server);
     let start = Instant::now();
     let refused = world.link("anna", ticket).test().await.unwrap_err();
-    assert!(matches!(refused, Failure::Trust(TrustError::TicketRefused(_))), "{refused}");
+    assert!(matches!(refused.cause(), Some(TrustError::TicketRefused(_))), "{refused}");
     assert_eq!(start.elapsed().as_secs(), 3);
 }
 
@@ -339,7 +339,7 @@ async fn key_without_permission_is_refused() {
     });
     let link = world.link("anna", world.host());
     let refused = link.test().await.unwrap_err();
-    let Failure::Trust(TrustError::KeyRefused { key, .. }) = &refused else { panic!("{refused}") };
+    let Some(TrustError::KeyRefused { key, .. }) = refused.cause() else { panic!("{refused}") };
     assert_eq!(refused.code(), 77);
     std::fs::write(world.folder.path().join("allow"), format!("{key} anna\n")).unwrap();
     link.test().await.unwrap();

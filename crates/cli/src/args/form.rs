@@ -53,14 +53,6 @@ impl<'a> Form<'a> {
         Ok(form)
     }
 
-    /// Returns the host for messages. The text of a ticket is a secret.
-    pub(crate) fn host_name(&self) -> String {
-        match &self.host.value {
-            Target::Ticket(ticket) => ticket.name(),
-            Target::Local | Target::Remote { .. } => self.host.text.clone(),
-        }
-    }
-
     /// Rejects options of keys where there are none.
     fn check_keys(&self, args: &SendArgs) -> Result<(), Failure> {
         let trust = &args.trust;
@@ -104,6 +96,13 @@ impl<'a> Form<'a> {
         if self.positional.is_none() && args.buffer.is_some() {
             return Err(usage("--buffer goes with W RTT LOSS LINKMBPS; without them write --queue 100p"));
         }
+        self.check_local(args)?;
+        self.check_parallel(args)?;
+        self.check_format(args)
+    }
+
+    /// Rejects options of the embedded receiver for another one.
+    fn check_local(&self, args: &SendArgs) -> Result<(), Failure> {
         let is_local = self.host.value == Target::Local;
         if args.native.rwnd.is_some() && !is_local {
             return Err(usage(
@@ -115,6 +114,10 @@ impl<'a> Form<'a> {
                 "--ack is for HOST local: the ACKs of another receiver are set there, with rdt-recv --ack",
             ));
         }
+        Ok(())
+    }
+
+    fn check_parallel(&self, args: &SendArgs) -> Result<(), Failure> {
         let is_stdin = self.stdin || args.file.as_deref() == Some(Path::new("-"));
         let has_lines = args.debug || args.interval.is_some() || args.qlog.is_some() || args.csv.is_some();
         if args.parallel > 1 && (is_stdin || has_lines) {
@@ -125,6 +128,10 @@ impl<'a> Form<'a> {
         if args.parallel > 1 && args.idle_rtt.is_some() {
             return Err(usage("--parallel does not go with --idle-rtt: the other transfers load the path"));
         }
+        Ok(())
+    }
+
+    fn check_format(&self, args: &SendArgs) -> Result<(), Failure> {
         if self.format == Format::Classic && args.idle_rtt.is_some() {
             return Err(usage("--idle-rtt is for the native format: classic packets carry no such probes"));
         }

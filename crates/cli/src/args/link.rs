@@ -8,7 +8,7 @@ use rdt_emulator::{
 };
 use rdt_transport::wire::native::LinkRequest;
 
-use super::values::named;
+use super::values::{named, ppb, whole};
 use super::{Given, given, usage};
 use crate::Failure;
 
@@ -112,21 +112,6 @@ fn queue(text: &str) -> Result<QueueSize, Failure> {
         }
         size => Ok(size),
     }
-}
-
-pub(crate) fn ppb(probability: f64) -> u32 {
-    whole_u32(probability * 1e9)
-}
-
-/// Rounds to the nearest `u64`; `u64::MAX` from 2^64 on.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates as wanted")]
-pub(crate) fn whole(value: f64) -> u64 {
-    value.round() as u64
-}
-
-/// Rounds to the nearest `u32`; `u32::MAX` from 2^32 on.
-pub(crate) fn whole_u32(value: f64) -> u32 {
-    u32::try_from(whole(value)).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

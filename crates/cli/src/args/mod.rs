@@ -3,14 +3,12 @@
 
 pub(crate) mod form;
 mod link;
-mod native;
+pub(crate) mod native;
 mod positional;
 mod recv;
 mod send;
 pub(crate) mod target;
 mod values;
-
-use std::error::Error as _;
 
 use clap::ValueEnum;
 use rdt_transport::{ConnectionConfig, SenderConfig};
@@ -158,15 +156,6 @@ where
     move |text| Ok(Given { text: text.into(), value: parse(text)? })
 }
 
-fn usage(sentence: impl Into<String>) -> Failure {
-    Failure::Usage(sentence.into())
-}
-
-/// Returns why the command line is rejected, in one line, and the exit code: those of the value
-/// parser, or clap's error without the usage text.
-pub(crate) fn rejection(error: &clap::Error) -> (String, u8) {
-    if let Some(failure) = error.source().and_then(|source| source.downcast_ref::<Failure>()) {
-        return (failure.to_string(), failure.code());
-    }
-    (format!("{}; see --help", rdt_program::argument_error(error)), rdt_program::exit::USAGE)
+pub(crate) fn usage(sentence: impl std::fmt::Display) -> Failure {
+    Failure::usage(sentence)
 }

@@ -12,6 +12,9 @@ use crate::Failure;
 
 pub(super) const HEADING: &str = "Options of the native format";
 
+/// Largest idle timeout of a connection.
+pub(crate) const MAX_GIVE_UP: Duration = Duration::from_secs(86_400);
+
 #[derive(Debug, Args)]
 pub(crate) struct NativeArgs {
     /// Congestion control: fixed:N (packets), reno, cubic or bbr [default: bbr; fixed:W if W is

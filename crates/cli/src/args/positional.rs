@@ -4,7 +4,7 @@
 use rdt_transport::LinkProperties;
 use rdt_transport::wire::native::LinkRequest;
 
-use super::link::{ppb, whole, whole_u32};
+use super::values::{ppb, whole, whole_u32};
 use super::{SendArgs, usage};
 use crate::Failure;
 use crate::output::format::short;
@@ -68,7 +68,7 @@ impl Positional {
     /// Converts the link to a link request of the native format, whose buffer is in bytes.
     pub(crate) fn link_request(&self, packet_size: usize) -> Result<LinkRequest, Failure> {
         let link = &self.link;
-        link.validate()?;
+        link.validate().map_err(usage)?;
         Ok(LinkRequest {
             rtt_us: whole_u32(short(link.rtt_s) * 1e6),
             rate_bps: whole(short(link.speed_bps)),

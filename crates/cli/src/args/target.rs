@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use rdt_program::host_port::{self, HostPort};
 use rdt_trust::{Remote, TrustError};
 
-use super::usage;
+use super::{Given, usage};
 use crate::Failure;
 
 /// UDP port of the classic protocol.
@@ -37,6 +37,16 @@ impl Target {
             return Err(usage(format!("HOST '{text}' has no name before its port")));
         }
         Ok(Self::Remote { host, port: port.unwrap_or(DEFAULT_PORT) })
+    }
+}
+
+impl Given<Target> {
+    /// Returns the name for messages. The text of a ticket is a secret.
+    pub(crate) fn name(&self) -> String {
+        match &self.value {
+            Target::Ticket(ticket) => ticket.name(),
+            Target::Local | Target::Remote { .. } => self.text.clone(),
+        }
     }
 }
 

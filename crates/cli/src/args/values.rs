@@ -2,13 +2,13 @@
 
 use std::error::Error;
 use std::fmt::Display;
+use std::ops::RangeBounds;
 use std::time::Duration;
 
 use rdt_emulator::{parse_bitrate, parse_bytes, parse_duration, parse_probability};
 use rdt_transport::congestion::Algorithm;
 use rdt_transport::{AckConfig, Attempts, LossDetection, LossWindow, StreamName};
 
-use super::link::whole;
 use super::{WireArg, usage};
 use crate::Failure;
 
@@ -48,6 +48,19 @@ pub(super) fn named<T, E: Display>(
     parse(text).map_err(|error| usage(format!("{option}: {error}")))
 }
 
+/// Parses the value of `option` with `parse`. One outside of `range` has a sentence that ends with
+/// `rule`.
+fn ranged<T: PartialOrd, E: Display>(
+    option: &str,
+    parse: fn(&str) -> Result<T, E>,
+    range: impl RangeBounds<T>,
+    rule: &str,
+    text: &str,
+) -> Result<T, Failure> {
+    let value = named(option, parse, text)?;
+    if range.contains(&value) { Ok(value) } else { Err(usage(format!("{option} must be {rule}"))) }
+}
+
 pub(super) fn recv_wire(text: &str) -> Result<WireArg, Failure> {
     match text {
         "native" => Ok(WireArg::Native),
@@ -68,10 +81,7 @@ pub(super) fn memory(text: &str) -> Result<u64, Failure> {
 }
 
 pub(super) fn recv_memory(text: &str) -> Result<u64, Failure> {
-    match memory(text)? {
-        bytes @ MIN_RECV_MEMORY.. => Ok(bytes),
-        _ => Err(usage("--memory must be at least 1mib")),
-    }
+    ranged("--memory", parse_bytes, MIN_RECV_MEMORY.., "at least 1mib", text)
 }
 
 pub(super) fn name(text: &str) -> Result<StreamName, Failure> {
@@ -88,12 +98,7 @@ pub(super) fn max_rate(text: &str) -> Result<u64, Failure> {
 }
 
 pub(super) fn interval(text: &str) -> Result<Duration, Failure> {
-    let interval = named("--interval", parse_duration, text)?;
-    if interval < Duration::from_millis(1) {
-        Err(usage("--interval must be at least 1ms"))
-    } else {
-        Ok(interval)
-    }
+    ranged("--interval", parse_duration, MIN_TIMEOUT.., "at least 1ms", text)
 }
 
 /// Parses `--attempts`. A single number does not change the limit of the SYN, because a handshake
@@ -129,10 +134,7 @@ pub(super) fn loss_window(text: &str) -> Result<LossWindow, Failure> {
 }
 
 pub(super) fn timeout(option: &'static str) -> impl Fn(&str) -> Result<Duration, Failure> + Clone {
-    move |text| match named(option, parse_duration, text)? {
-        time if time >= MIN_TIMEOUT => Ok(time),
-        _ => Err(usage(format!("{option} must be at least 1ms"))),
-    }
+    move |text| ranged(option, parse_duration, MIN_TIMEOUT.., "at least 1ms", text)
 }
 
 pub(super) fn parallel(text: &str) -> Number {
@@ -149,17 +151,13 @@ pub(crate) fn share(text: &str) -> Result<f64, Failure> {
 
 /// Returns a parser of the length of a part of a measurement.
 pub(super) fn measured_time(option: &'static str) -> impl Fn(&str) -> Result<Duration, Failure> + Clone {
-    move |text| match named(option, parse_duration, text)? {
-        time if (MIN_TIMEOUT..=MAX_MEASURED_TIME).contains(&time) => Ok(time),
-        _ => Err(usage(format!("{option} must be from 1ms to a day (86400s)"))),
-    }
+    let range = MIN_TIMEOUT..=MAX_MEASURED_TIME;
+    move |text| ranged(option, parse_duration, range.clone(), "from 1ms to a day (86400s)", text)
 }
 
 pub(super) fn rwnd(text: &str) -> Result<u64, Failure> {
-    match named("--rwnd", parse_bytes, text)? {
-        bytes @ MIN_RWND.. => Ok(bytes),
-        _ => Err(usage(format!("--rwnd must be at least {MIN_RWND}, the bytes of a packet"))),
-    }
+    let rule = format!("at least {MIN_RWND}, the bytes of a packet");
+    ranged("--rwnd", parse_bytes, MIN_RWND.., &rule, text)
 }
 
 /// Parses `--ack`: packets per ACK, and the delay after which fewer are acknowledged.
@@ -177,18 +175,12 @@ pub(super) fn ack(text: &str) -> Result<AckConfig, Failure> {
 }
 
 pub(super) fn give_up(option: &'static str) -> impl Fn(&str) -> Result<Duration, Failure> + Clone {
-    move |text| match named(option, parse_duration, text)? {
-        time if time >= MIN_GIVE_UP => Ok(time),
-        _ => Err(usage(format!("{option} must be at least 1s"))),
-    }
+    move |text| ranged(option, parse_duration, MIN_GIVE_UP.., "at least 1s", text)
 }
 
 pub(super) fn socket_buffer(text: &str) -> Result<usize, Failure> {
-    let bytes = named("--socket-buffer", parse_bytes, text)?;
-    match usize::try_from(bytes) {
-        Ok(size) if SOCKET_BUFFER.contains(&bytes) => Ok(size),
-        _ => Err(usage("--socket-buffer must be from 4kib to 1gib")),
-    }
+    let bytes = ranged("--socket-buffer", parse_bytes, SOCKET_BUFFER, "from 4kib to 1gib", text)?;
+    Ok(usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 
 /// Result of a parser that returns clap's error for text that is no number, and a [`Failure`] for a
@@ -208,6 +200,21 @@ pub(super) fn peers(option: &'static str) -> impl Fn(&str) -> Number + Clone {
         0 => Err(usage(format!("{option} must be at least 1")).into()),
         peers => Ok(peers),
     }
+}
+
+pub(crate) fn ppb(probability: f64) -> u32 {
+    whole_u32(probability * 1e9)
+}
+
+/// Rounds to the nearest `u64`; `u64::MAX` from 2^64 on.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates as wanted")]
+pub(crate) fn whole(value: f64) -> u64 {
+    value.round() as u64
+}
+
+/// Rounds to the nearest `u32`; `u32::MAX` from 2^32 on.
+pub(crate) fn whole_u32(value: f64) -> u32 {
+    u32::try_from(whole(value)).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

@@ -9,8 +9,11 @@ use rdt_endpoint::blocking::Stream;
 use rdt_udp::{TcpInfo, set_congestion};
 
 use super::message::{CONGESTION, Report};
-use super::stream::{LOOK_INTERVAL, WRITE_TIMEOUT, congestion_of};
 
+/// Timeout of a read or write, after which Ctrl-C and deadlines are looked at.
+pub(super) const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+/// Timeout of a write while data is sent: status lines are so much late.
+const WRITE_TIMEOUT: Duration = Duration::from_millis(20);
 /// Code of CLOSE of a transfer that is given up.
 const GIVEN_UP: u32 = 1;
 /// Code of CLOSE to a peer beyond a limit.
@@ -135,4 +138,11 @@ impl Connection for Stream {
     fn cipher(&self) -> Option<&'static str> {
         Some(self.stats()?.aead?.name())
     }
+}
+
+/// Returns the congestion control of a connection, as the kernel names it.
+pub(super) fn congestion_of(stream: &TcpStream) -> Option<String> {
+    let name = socket2::SockRef::from(stream).tcp_congestion().ok()?;
+    let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+    std::str::from_utf8(&name[..end]).ok().map(str::to_owned)
 }

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use rdt_udp::{clock, forbid_fragments};
 use socket2::{Domain, Socket, Type};
 
+use super::connection::LOOK_INTERVAL;
 use super::message::{ANSWER_BYTES, REPORT_BYTES, REQUEST_BYTES, Report, Request, Verdict, numbers, put};
-use super::stream::{LOOK_INTERVAL, Pace};
+use super::stream::Pace;
 
 /// First bytes of each packet, with the version of the format.
 const MAGIC: [u8; 8] = *b"rdt-udp1";
@@ -35,7 +36,7 @@ pub(super) const END_INTERVAL: Duration = Duration::from_millis(200);
 /// Time for which either is repeated without an answer.
 pub(super) const END_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time without a datagram after which the sending side shows that it is there.
-pub(super) const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(1);
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(1);
 /// Default receive buffer, bytes. It holds what arrives while the receiver is not scheduled.
 const RECEIVE_BUFFER: usize = 8 << 20;
 
@@ -182,6 +183,8 @@ pub(super) struct Source {
     /// Datagrams sent earlier than this after the start do not count.
     omit: Duration,
     pub(super) begun_at: Instant,
+    /// Time of the last datagram or keep-alive.
+    spoken_at: Instant,
     /// Nonce of the datagrams.
     pub(super) nonce: u32,
     /// Errors "port unreachable" so far.
@@ -217,6 +220,7 @@ impl Source {
             bytes: request.bytes,
             omit: request.omit,
             begun_at,
+            spoken_at: begun_at,
             nonce: 0,
             unreachable: 0,
             next: 0,
@@ -258,12 +262,22 @@ impl Source {
         Ok(if self.is_due(now) { Due::Now } else { Due::At(self.pace.due_at(self.datagram.len())) })
     }
 
+    /// True if this side must show that it is there: it has sent nothing for a while.
+    pub(super) fn must_speak(&mut self, now: Instant) -> bool {
+        let is_silent = now >= self.spoken_at + KEEP_ALIVE_INTERVAL;
+        if is_silent {
+            self.spoken_at = now;
+        }
+        is_silent
+    }
+
     fn send_one(
         &mut self,
         length: usize,
         send: &mut impl FnMut(&[u8]) -> io::Result<usize>,
     ) -> io::Result<()> {
-        let sent = clock::now().saturating_duration_since(self.begun_at);
+        let now = clock::now();
+        let sent = now.saturating_duration_since(self.begun_at);
         let mut header = [0; ASK_BYTES];
         let end =
             Packet::Data { number: self.next, sent, nonce: self.nonce }.encode(self.session, &mut header);
@@ -277,6 +291,7 @@ impl Source {
             Err(error) => return Err(error),
         };
         self.next += 1;
+        self.spoken_at = now;
         self.sent_bytes += length as u64;
         self.pace.take(length);
         if sent >= self.omit {

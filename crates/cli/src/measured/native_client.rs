@@ -1,6 +1,5 @@
 //! `rdt-send --reverse` over a connection of rdt, whose responder sends.
 
-use std::net::SocketAddr;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
@@ -11,48 +10,44 @@ use rdt_transport::wire::native::CloseReason;
 use rdt_transport::{
     Closed, ConnectionConfig, InitiatorConfig, Phase, RefuseReason, SenderConfig, TransferError,
 };
-use rdt_trust::{ADDRESS_GIVE_UP, AttemptEnd, ChangedKeyProof, Dialer};
+use rdt_trust::{ADDRESS_GIVE_UP, AttemptEnd, ChangedKeyProof};
 use rdt_udp::{clock, wildcard_for};
 
-use super::connection::{Connection as _, TOO_MANY_PEERS};
+use super::connection::{Connection as _, LOOK_INTERVAL, TOO_MANY_PEERS};
 use super::message::{Request, Verdict};
-use super::stream::{LOOK_INTERVAL, is_pause, look};
+use super::recv::Embedded;
+use super::stream::{is_pause, look};
 use super::tcp_client::{exchange, receive};
-use super::transfer::{MeasuredTransfer, NotConnected, failure, lost};
+use super::transfer::{MeasuredTransfer, NotConnected, lost};
 use crate::Failure;
-use crate::send::native::idle_timeout;
-use crate::send::sending::Protection;
+use crate::connection::Protection;
+use crate::connection::idle_timeout;
+use crate::exit::transfer_failure;
+use crate::host::Found;
 
 /// Wait for the receiver's confirmation that it knows the end.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Keys for a connection, and what a refusal means.
-pub(super) struct Keys {
-    pub(super) initiator: InitiatorConfig,
-    /// `None` for HOST `local`, and without encryption.
-    pub(super) dialer: Option<Dialer>,
-}
+type Far = Found<Embedded>;
 
-impl Keys {
-    /// Returns why a peer or this side refused a connection: the keys, too many peers, or what the
-    /// peer's program says.
-    fn refusal(&self, host: &str, error: &StreamError) -> Option<Failure> {
-        let StreamError::Closed(closed) = error else { return None };
-        if let Some(refusal) = self.dialer.as_ref().and_then(|dialer| dialer.refusal(host, closed)) {
-            return Some(refusal.into());
-        }
-        let (reason, sentence) = match closed {
-            Closed::Refused(RefuseReason::Busy) | Closed::Peer { code: TOO_MANY_PEERS, .. } => {
-                (CloseReason::Refused, Verdict::Busy.sentence().to_owned())
-            }
-            Closed::Peer { reason, .. } => (*reason, closed.to_string()),
-            Closed::Refused(reason @ RefuseReason::Unencrypted) => {
-                (CloseReason::from_code(reason.code()), format!("{closed}: leave out --insecure"))
-            }
-            _ => return None,
-        };
-        Some(failure(Phase::Connect, TransferError::Closed(reason), sentence))
+/// Returns why a peer or this side refused a connection: the keys, too many peers, or what the
+/// peer's program says.
+fn refusal(far: &Far, host: &str, error: &StreamError) -> Option<Failure> {
+    let StreamError::Closed(closed) = error else { return None };
+    if let Some(refusal) = far.dialer.as_ref().and_then(|dialer| dialer.refusal(host, closed)) {
+        return Some(refusal.into());
     }
+    let (reason, sentence) = match closed {
+        Closed::Refused(RefuseReason::Busy) | Closed::Peer { code: TOO_MANY_PEERS, .. } => {
+            (CloseReason::Refused, Verdict::Busy.sentence().to_owned())
+        }
+        Closed::Peer { reason, .. } => (*reason, closed.to_string()),
+        Closed::Refused(reason @ RefuseReason::Unencrypted) => {
+            (CloseReason::from_code(reason.code()), format!("{closed}: leave out --insecure"))
+        }
+        _ => return None,
+    };
+    Some(transfer_failure(Phase::Connect, TransferError::Closed(reason), sentence))
 }
 
 /// Connection whose handshake is complete. The stream is dropped first: the drop of the endpoint
@@ -65,14 +60,9 @@ struct Opened {
 }
 
 /// Runs a transfer over a new connection to one of `addresses`.
-pub(super) fn run(
-    transfer: &mut MeasuredTransfer<'_>,
-    addresses: &[SocketAddr],
-    request: &Request,
-    keys: &Keys,
-) -> Result<(), Failure> {
-    let opened = transfer.connect_any(addresses, |transfer, give_up| connect(transfer, give_up, keys))?;
-    let ended = run_transfer(transfer, &opened, request, keys);
+pub(super) fn run(transfer: &mut MeasuredTransfer<'_>, request: &Request, far: &Far) -> Result<(), Failure> {
+    let opened = transfer.connect_any(&far.addresses, |transfer, give_up| connect(transfer, give_up, far))?;
+    let ended = run_transfer(transfer, &opened, request, far);
     match &ended {
         Ok(()) => confirm_end(transfer, &opened.stream),
         // A drop would end the stream as if it were complete, and a peer that stores files would
@@ -86,7 +76,7 @@ fn run_transfer(
     transfer: &mut MeasuredTransfer<'_>,
     opened: &Opened,
     request: &Request,
-    keys: &Keys,
+    far: &Far,
 ) -> Result<(), Failure> {
     let stream = &opened.stream;
     check_two_way(transfer, stream)?;
@@ -95,7 +85,7 @@ fn run_transfer(
     let host = transfer.host;
     exchange(transfer, stream, request, |error| {
         let closed = error.get_ref().and_then(|source| source.downcast_ref::<StreamError>())?;
-        keys.refusal(host, closed)
+        refusal(far, host, closed)
     })?;
     let stats = stream.stats();
     let protection = stats.as_ref().and_then(|stats| Protection::of(stats.aead, stream.peer_identity()));
@@ -116,7 +106,7 @@ fn check_two_way(transfer: &MeasuredTransfer<'_>, stream: &Stream) -> Result<(),
                 transfer.address
             ),
         )),
-        Ok(_) => Err(failure(
+        Ok(_) => Err(transfer_failure(
             Phase::Connect,
             TransferError::Protocol,
             format!("the program at {} is no rdt-recv: it sends before it was asked", transfer.address),
@@ -128,11 +118,11 @@ fn check_two_way(transfer: &MeasuredTransfer<'_>, stream: &Stream) -> Result<(),
 }
 
 /// Connects to the present address.
-fn connect(transfer: &MeasuredTransfer<'_>, give_up: Duration, keys: &Keys) -> Result<Opened, NotConnected> {
+fn connect(transfer: &MeasuredTransfer<'_>, give_up: Duration, far: &Far) -> Result<Opened, NotConnected> {
     let (mut key_proof, mut give_up, mut initiator) =
-        (ChangedKeyProof::default(), give_up, keys.initiator.clone());
+        (ChangedKeyProof::default(), give_up, far.initiator.clone());
     let (end, error) = loop {
-        let error = match attempt(transfer, give_up, keys, initiator)? {
+        let error = match attempt(transfer, give_up, far, initiator)? {
             Ok(opened) => return Ok(opened),
             Err(error) => error,
         };
@@ -143,13 +133,13 @@ fn connect(transfer: &MeasuredTransfer<'_>, give_up: Duration, keys: &Keys) -> R
             (ConnectError::Timeout(_), None) => AttemptEnd::NoAnswer,
             _ => AttemptEnd::NoProgram,
         };
-        match key_proof.next(keys.dialer.as_ref(), error, ConnectError::closed) {
+        match key_proof.next(far.dialer.as_deref(), error, ConnectError::closed) {
             Ok(keys) => (give_up, initiator) = (ADDRESS_GIVE_UP, keys),
             Err(error) => break (end, error),
         }
     };
     let refusal = match &error {
-        ConnectError::Stream(error) => keys.refusal(transfer.host, error),
+        ConnectError::Stream(error) => refusal(far, transfer.host, error),
         _ => None,
     };
     let failure = refusal
@@ -161,7 +151,7 @@ fn connect(transfer: &MeasuredTransfer<'_>, give_up: Duration, keys: &Keys) -> R
 fn attempt(
     transfer: &MeasuredTransfer<'_>,
     give_up: Duration,
-    keys: &Keys,
+    far: &Far,
     initiator: InitiatorConfig,
 ) -> Result<Result<Opened, ConnectError>, Failure> {
     let address = transfer.address;
@@ -178,7 +168,7 @@ fn attempt(
         move || opener.connect_timeout(address, connect, give_up),
         || {
             // The receiver of HOST `local` is in this process.
-            if keys.dialer.is_some() {
+            if far.dialer.is_some() {
                 say_waiting(clock::now());
             }
             transfer.stop.is_set()
@@ -187,7 +177,7 @@ fn attempt(
     if transfer.stop.is_set() {
         // The thread has the endpoint, too.
         endpoint.close(0, "");
-        return Err(Failure::Interrupted);
+        return Err(Failure::interrupted());
     }
     let connected = connected.ok_or_else(|| lost(Phase::Connect, "no thread can be had"))?;
     let took = clock::now().saturating_duration_since(opened_at);

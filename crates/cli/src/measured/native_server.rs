@@ -1,6 +1,6 @@
 //! `rdt-recv --measure`: connections of rdt, whose peers may have data sent to them.
 
-use std::io::{self, ErrorKind};
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::thread;
@@ -11,13 +11,13 @@ use rdt_endpoint::{EndpointConfig, Listen, PublicKey, generate_key};
 use rdt_transport::{Confirm, ResponderConfig};
 use rdt_udp::{SocketError, clock};
 
-use super::connection::{Connection as _, TOO_MANY_PEERS};
-use super::message::{REQUEST_BYTES, Request, Verdict};
+use super::connection::{LOOK_INTERVAL, TOO_MANY_PEERS};
+use super::message::Verdict;
 use super::peer_slots::{PeerSlot, PeerSlots};
 use super::recv::Server;
-use super::stream::{LOOK_INTERVAL, is_pause, read_message, write_message};
-use super::tcp_server::{IDLE_TIMEOUT, REQUEST_TIMEOUT, end, serve_request};
-use crate::recv::bind_asked;
+use super::stream::is_pause;
+use super::tcp_server::{IDLE_TIMEOUT, Refusal, admit, end, serve_request};
+use crate::socket::bind_asked;
 
 /// Connections that wait for a thread.
 const BACKLOG: usize = 64;
@@ -30,7 +30,6 @@ const END: Duration = Duration::from_secs(1);
 
 /// Code of CLOSE to a peer that does not ask for data.
 const NOT_ASKED: u32 = 3;
-const ONLY_MEASURES: &str = "this rdt-recv only measures: it sends to rdt-send --reverse, and stores nothing";
 
 /// Returns a listener for the peers that `responder` admits.
 pub(super) fn listen(endpoint: &Endpoint, mut responder: ResponderConfig) -> Result<Listener, SocketError> {
@@ -99,70 +98,19 @@ fn accept_all(listener: &Listener, server: &Arc<Server>) -> Result<(), SocketErr
 }
 
 fn serve_one(server: &Server, stream: &Stream, peer: SocketAddr, slot: PeerSlot) {
-    match admit(server, stream) {
+    let text = match admit(server, stream, None) {
         Ok(request) => {
             serve_request(server, stream, peer, slot, &request);
             // No effect on a connection that was reset.
-            stream.confirm();
+            return stream.confirm();
         }
-        // A connection that is only dropped would keep its slot until the peer ends it.
-        Err(text) => stream.close(NOT_ASKED, text),
-    }
-}
-
-/// Reads and answers the request. Returns it if it is accepted, and otherwise the text for the
-/// peer.
-fn admit(server: &Server, stream: &Stream) -> Result<Request, &'static str> {
-    let until = clock::now() + REQUEST_TIMEOUT;
-    let mut message = [0; REQUEST_BYTES];
-    stream.set_timeouts().map_err(|_| ONLY_MEASURES)?;
-    read_message(stream, &mut message, until, &server.stop).map_err(|error| match error.kind() {
-        ErrorKind::TimedOut => "no request came",
-        _ => ONLY_MEASURES,
-    })?;
-    let request = Request::decode(&message).ok_or(ONLY_MEASURES)?;
-    let verdict = match server.judge(Some(&request)) {
-        Verdict::Accepted if request.congestion.is_some() => Verdict::NoCongestionControl,
-        verdict => verdict,
+        Err(Refusal::NoRequest(text)) => text,
+        Err(Refusal::Answered(verdict)) => {
+            // Fails once the peer has read the answer: it ends the connection.
+            let _ = end(server, stream);
+            verdict.sentence()
+        }
     };
-    write_message(stream, &verdict.encode(), until, &server.stop).map_err(|_| "no answer can be sent")?;
-    if verdict == Verdict::Accepted {
-        return Ok(request);
-    }
-    // Fails once the peer has read the answer: it ends the connection.
-    let _ = end(server, stream);
-    Err(verdict.sentence())
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::Read as _;
-
-    use rdt_endpoint::Connect;
-
-    use super::super::Wire;
-    use super::super::recv::tests::server;
-    use super::*;
-
-    #[test]
-    fn stopped_endpoint_ends_server() {
-        let server = Arc::new(server(Wire::Native, false, None));
-        let (listener, _) = local(&server.peers, false).unwrap();
-        listener.endpoint().close(0, "");
-        assert!(matches!(serve(&listener, &server), Err(SocketError::Receive(_))));
-    }
-
-    #[test]
-    fn endpoint_limits_connections_of_one_host() {
-        let (listener, key) = local(&PeerSlots::new(100, 1), false).unwrap();
-        let client = Endpoint::bind((Ipv4Addr::LOCALHOST, 0).into(), EndpointConfig::new().unwrap()).unwrap();
-        let connect = || client.connect(listener.local_addr(), Connect::to(key));
-        let _open: Vec<_> = (0..=SPARE).map(|_| connect().unwrap()).collect();
-        // The responder may refuse after the connection is open for this side.
-        let refused = connect().map_err(io::Error::from).and_then(|mut stream| {
-            stream.set_read_timeout(Some(Duration::from_secs(30)));
-            stream.read(&mut [0])
-        });
-        assert_eq!(refused.unwrap_err().kind(), ErrorKind::ConnectionRefused);
-    }
+    // A connection that is only dropped would keep its slot until the peer ends it.
+    stream.close(NOT_ASKED, text);
 }

@@ -3,49 +3,39 @@
 use super::Wire;
 use super::datagram::{MAX_DATAGRAM, MIN_DATAGRAM};
 use crate::Failure;
+use crate::args::native::MAX_GIVE_UP;
+use crate::args::usage;
 use crate::args::{SendArgs, target::Target};
-use crate::send::config::MAX_GIVE_UP;
 
-/// Options of `rdt-send` for both wires, and for one of them.
-const SEND: [&str; 14] = [
-    "wire",
-    "reverse",
-    "power",
-    "bytes",
-    "time",
-    "omit",
-    "parallel",
-    "max-rate",
-    "interval",
-    "csv",
-    "force",
-    "quiet",
-    "json",
-    "connect-give-up",
-];
-const SEND_TCP: [&str; 5] = ["file", "cc", "socket-buffer", "give-up", "no-progress"];
-const SEND_UDP: [&str; 2] = ["packet-size", "socket-buffer"];
-const SEND_NATIVE: [&str; 2] = ["give-up", "insecure"];
 /// Options of `rdt-send` about keys, for encrypted transfers over the network.
 const KEYS: [&str; 3] = ["identity", "known-hosts", "secret-file"];
-/// Options of `rdt-recv` for both wires.
-const RECV: [&str; 9] =
-    ["wire", "bind", "once", "max-peers", "max-per-source", "no-reverse", "max-rate", "quiet", "json"];
-const RECV_SOCKET: [&str; 1] = ["socket-buffer"];
-const RECV_NATIVE: [&str; 9] = [
-    "measure",
-    "insecure",
-    "identity",
-    "allow",
-    "secret-file",
-    "open",
-    "ticket",
-    "advertise",
-    "ticket-lifetime",
-];
-
 /// Options that describe an emulated link.
 const LINK: [&str; 6] = ["rtt", "rate", "loss", "queue", "buffer", "seed"];
+
+/// True if an option of `rdt-send` has a meaning for a wire.
+fn is_for_sender(option: &str, wire: Wire) -> bool {
+    match option {
+        "wire" | "reverse" | "power" | "bytes" | "time" | "omit" | "parallel" | "max-rate" | "interval"
+        | "csv" | "force" | "quiet" | "json" | "connect-give-up" => true,
+        "file" | "cc" | "no-progress" => wire == Wire::Tcp,
+        "packet-size" => wire == Wire::Udp,
+        "socket-buffer" => wire != Wire::Native,
+        "give-up" => wire != Wire::Udp,
+        _ => wire == Wire::Native && (option == "insecure" || KEYS.contains(&option)),
+    }
+}
+
+/// True if an option of `rdt-recv` has a meaning for a wire.
+fn is_for_receiver(option: &str, wire: Wire) -> bool {
+    match option {
+        "wire" | "bind" | "once" | "max-peers" | "max-per-source" | "no-reverse" | "max-rate" | "quiet"
+        | "json" => true,
+        "socket-buffer" => wire != Wire::Native,
+        "measure" | "insecure" | "identity" | "allow" | "secret-file" | "open" | "ticket" | "advertise"
+        | "ticket-lifetime" => wire == Wire::Native,
+        _ => false,
+    }
+}
 
 /// Checks the options of `rdt-send`.
 pub(super) fn check_send(args: &SendArgs, wire: Wire) -> Result<(), Failure> {
@@ -61,23 +51,36 @@ pub(super) fn check_send(args: &SendArgs, wire: Wire) -> Result<(), Failure> {
     if positional {
         return Err(usage(format!("{name} takes HOST alone: no window, and no standard input")));
     }
-    let own: &[&str] = match wire {
-        Wire::Tcp => &SEND_TCP,
-        Wire::Udp => &SEND_UDP,
-        Wire::Native => &SEND_NATIVE,
-    };
-    let keys: &[&str] = if wire == Wire::Native { &KEYS } else { &[] };
-    refuse_others(&args.given, &[&SEND, own, keys], name)?;
+    refuse_others(&args.given, is_for_sender, wire, name)?;
+    check_host(args, wire)?;
+    check_data(args, name)?;
+    match wire {
+        Wire::Tcp => {}
+        Wire::Udp => check_udp(args)?,
+        Wire::Native => check_native(args)?,
+    }
+    match args.native.cc {
+        Some(rdt_transport::congestion::Algorithm::Fixed(_)) => {
+            Err(usage("--wire tcp takes --cc reno, cubic or bbr: the kernel has no fixed window"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_host(args: &SendArgs, wire: Wire) -> Result<(), Failure> {
     match (&args.host, wire) {
-        (None, _) => return Err(usage("the following argument is missing: <HOST>; see --help")),
+        (None, _) => Err(usage("the following argument is missing: <HOST>; see --help")),
         (Some(host), Wire::Tcp | Wire::Udp) if matches!(host.value, Target::Ticket(_)) => {
-            return Err(usage(format!("{name} has no keys, so a ticket is no HOST for it")));
+            Err(usage(format!("{} has no keys, so a ticket is no HOST for it", option(wire))))
         }
         (Some(host), Wire::Native) if args.insecure && matches!(host.value, Target::Ticket(_)) => {
-            return Err(usage("a ticket is for encrypted transfers: leave out --insecure"));
+            Err(usage("a ticket is for encrypted transfers: leave out --insecure"))
         }
-        _ => {}
+        _ => Ok(()),
     }
+}
+
+fn check_data(args: &SendArgs, name: &str) -> Result<(), Failure> {
     if args.file.as_deref().is_some_and(|path| path == std::path::Path::new("-")) {
         return Err(usage(format!(
             "{name} sends files and the array: the standard input goes with the native format"
@@ -94,17 +97,7 @@ pub(super) fn check_send(args: &SendArgs, wire: Wire) -> Result<(), Failure> {
             "--reverse receives generated data: --time, --bytes or --power say how much, not --file",
         ));
     }
-    match wire {
-        Wire::Tcp => {}
-        Wire::Udp => check_udp(args)?,
-        Wire::Native => check_native(args)?,
-    }
-    match args.native.cc {
-        Some(rdt_transport::congestion::Algorithm::Fixed(_)) => {
-            Err(usage("--wire tcp takes --cc reno, cubic or bbr: the kernel has no fixed window"))
-        }
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
 fn check_udp(args: &SendArgs) -> Result<(), Failure> {
@@ -146,14 +139,17 @@ pub(super) fn check_recv(given: &[String], wire: Wire) -> Result<(), Failure> {
             option_of_receiver(wire)
         )));
     }
-    let own: &[&str] = if wire == Wire::Native { &RECV_NATIVE } else { &RECV_SOCKET };
-    refuse_others(given, &[&RECV, own], option_of_receiver(wire))
+    refuse_others(given, is_for_receiver, wire, option_of_receiver(wire))
 }
 
-fn refuse_others(given: &[String], allowed: &[&[&str]], wire: &str) -> Result<(), Failure> {
-    let is_allowed = |option: &String| allowed.iter().any(|list| list.contains(&option.as_str()));
-    match given.iter().find(|option| !is_allowed(option)) {
-        Some(option) => Err(usage(format!("--{option} does not go with {wire}"))),
+fn refuse_others(
+    given: &[String],
+    is_for: fn(&str, Wire) -> bool,
+    wire: Wire,
+    name: &str,
+) -> Result<(), Failure> {
+    match given.iter().find(|option| !is_for(option, wire)) {
+        Some(option) => Err(usage(format!("--{option} does not go with {name}"))),
         None => Ok(()),
     }
 }
@@ -173,10 +169,6 @@ pub(super) fn option_of_receiver(wire: Wire) -> &'static str {
         Wire::Native => "--measure",
         other => option(other),
     }
-}
-
-fn usage(sentence: impl Into<String>) -> Failure {
-    Failure::Usage(sentence.into())
 }
 
 #[cfg(test)]

@@ -15,17 +15,18 @@ use rdt_udp::{AddressedReads, SocketError, clock};
 use serde_json::{Value, json};
 use socket2::{Domain, Socket, Type};
 
+use super::connection::LOOK_INTERVAL;
 use super::datagram::{MAX_DATAGRAM, MIN_BYTES, MIN_DATAGRAM};
 use super::message::{Report, Request, Verdict, least_time};
 use super::options::check_recv;
 use super::peer_slots::PeerSlots;
-use super::stream::LOOK_INTERVAL;
 use super::{Wire, datagram, native_server, tcp_server, udp_server};
+use crate::VERSION;
+use crate::admission::Admission;
 use crate::args::RecvArgs;
 use crate::output::format::{megabytes, rate_bps};
 use crate::output::log::{EventLog, LogForm, name};
-use crate::recv::admission::Admission;
-use crate::recv::{VERSION, bind_asked};
+use crate::socket::bind_asked;
 use crate::{Failure, resources};
 
 /// Limit on peers beside `--max-peers`: each TCP connection and each reverse transfer has a thread.
@@ -81,8 +82,7 @@ pub(crate) fn command(args: &RecvArgs, wire: Wire) -> Result<(), Failure> {
     check_recv(&args.given, wire)?;
     let form = if args.json { LogForm::Json } else { LogForm::Text };
     let console = Console::in_background().map_err(Failure::stdout)?;
-    let remarks =
-        talk_in_background().map_err(|error| Failure::Output { name: "the standard error".into(), error })?;
+    let remarks = talk_in_background().map_err(|error| Failure::output("the standard error", &error))?;
     let log = EventLog::new(form, args.quiet, console, remarks);
     let stop = Stop::default();
     stop.on_interrupt();
@@ -168,8 +168,7 @@ impl Server {
     }
 
     /// Decides about a request.
-    pub(super) fn judge(&self, request: Option<&Request>) -> Verdict {
-        let Some(request) = request else { return Verdict::Invalid };
+    pub(super) fn judge(&self, request: &Request) -> Verdict {
         if request.is_reverse && self.no_reverse {
             return Verdict::NoReverse;
         }
@@ -358,7 +357,7 @@ impl Server {
         }));
         self.log.finish().map_err(Failure::stdout)?;
         let is_cut = self.stop.is_interrupted() && totals.cut + totals.open > 0;
-        if is_cut { Err(Failure::Interrupted) } else { Ok(()) }
+        if is_cut { Err(Failure::interrupted()) } else { Ok(()) }
     }
 }
 
@@ -372,7 +371,8 @@ pub(super) struct Embedded {
     /// Key of the receiver; `None` for the kernel's transports.
     pub(super) key: Option<PublicKey>,
     stop: Stop,
-    thread: JoinHandle<()>,
+    /// `None` once it was joined.
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Embedded {
@@ -393,18 +393,19 @@ impl Embedded {
             let (listener, key) = native_server::local(&server.peers, unencrypted)?;
             let address = listener.local_addr();
             let thread = thread::spawn(move || drop(native_server::serve(&listener, &server)));
-            return Ok(Self { address, key: Some(key), stop, thread });
+            return Ok(Self { address, key: Some(key), stop, thread: Mutex::new(Some(thread)) });
         }
         let socket = bind_asked(Some((Ipv4Addr::LOCALHOST, 0).into()), |it| Bound::new(wire, it, buffer))?;
         let address = socket.address()?;
         let thread = thread::spawn(move || socket.serve(&server));
-        Ok(Self { address, key: None, stop, thread })
+        Ok(Self { address, key: None, stop, thread: Mutex::new(Some(thread)) })
     }
 
-    pub(super) fn finish(self) {
+    pub(super) fn finish(&self) {
         self.stop.set();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         // A panic of the thread is ignored: all transfers have their reports.
-        let _ = self.thread.join();
+        let _ = thread.map(JoinHandle::join);
     }
 }
 
@@ -429,19 +430,18 @@ pub(super) mod tests {
     fn reverse_transfers_must_be_bounded_and_allowed() {
         let timed = Request { is_reverse: true, time: Duration::from_secs(1), ..Request::default() };
         let tcp = server(Wire::Tcp, false, None);
-        assert_eq!(tcp.judge(Some(&timed)), Verdict::Accepted);
-        assert_eq!(tcp.judge(Some(&Request { bytes: Some(1), ..timed })), Verdict::Accepted);
-        assert_eq!(tcp.judge(Some(&Request { time: Duration::ZERO, ..timed })), Verdict::Invalid);
-        assert_eq!(tcp.judge(Some(&Request { time: MAX_TIME * 2, ..timed })), Verdict::Invalid);
-        assert_eq!(tcp.judge(None), Verdict::Invalid);
-        assert_eq!(server(Wire::Tcp, true, None).judge(Some(&timed)), Verdict::NoReverse);
+        assert_eq!(tcp.judge(&timed), Verdict::Accepted);
+        assert_eq!(tcp.judge(&Request { bytes: Some(1), ..timed }), Verdict::Accepted);
+        assert_eq!(tcp.judge(&Request { time: Duration::ZERO, ..timed }), Verdict::Invalid);
+        assert_eq!(tcp.judge(&Request { time: MAX_TIME * 2, ..timed }), Verdict::Invalid);
+        assert_eq!(server(Wire::Tcp, true, None).judge(&timed), Verdict::NoReverse);
         let forward = Request { is_reverse: false, ..timed };
-        assert_eq!(server(Wire::Native, false, None).judge(Some(&forward)), Verdict::Invalid);
+        assert_eq!(server(Wire::Native, false, None).judge(&forward), Verdict::Invalid);
         let udp = server(Wire::Udp, false, None);
         let rated = Request { rate: Some(1), packet_size: 1472, ..timed };
-        assert_eq!(udp.judge(Some(&rated)), Verdict::Accepted);
+        assert_eq!(udp.judge(&rated), Verdict::Accepted);
         let sized = Request { bytes: Some(172_800), time: Duration::ZERO, ..rated };
-        assert_eq!(udp.judge(Some(&sized)), Verdict::Accepted);
+        assert_eq!(udp.judge(&sized), Verdict::Accepted);
         for bad in [
             Request { rate: None, ..rated },
             Request { packet_size: 79, ..rated },
@@ -450,7 +450,7 @@ pub(super) mod tests {
             // More than two days at a byte a second.
             Request { bytes: Some(172_801), ..sized },
         ] {
-            assert_eq!(udp.judge(Some(&bad)), Verdict::Invalid);
+            assert_eq!(udp.judge(&bad), Verdict::Invalid);
         }
     }
 

@@ -1,7 +1,6 @@
 //! Reads and writes of connections that notice Ctrl-C, and the rate of data.
 
 use std::io::{self, ErrorKind};
-use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use rdt_program::Stop;
@@ -13,10 +12,6 @@ use crate::source::{Fill, Source};
 
 /// Bytes of one read or write.
 pub(super) const CHUNK: usize = 64 << 10;
-/// Timeout of a read or write, after which Ctrl-C and deadlines are looked at.
-pub(super) const LOOK_INTERVAL: Duration = Duration::from_millis(100);
-/// Timeout of a write while data is sent: status lines are so much late.
-pub(super) const WRITE_TIMEOUT: Duration = Duration::from_millis(20);
 /// Interval between two attempts to read from a source without data.
 const INPUT_INTERVAL: Duration = Duration::from_millis(1);
 /// Shortest write that waited for room: a copy of [`CHUNK`] bytes takes less.
@@ -192,13 +187,6 @@ pub(super) fn look(until: Instant, stop: &Stop) -> io::Result<()> {
         return Err(ErrorKind::TimedOut.into());
     }
     Ok(())
-}
-
-/// Returns the congestion control of a connection, as the kernel names it.
-pub(super) fn congestion_of(stream: &TcpStream) -> Option<String> {
-    let name = socket2::SockRef::from(stream).tcp_congestion().ok()?;
-    let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
-    std::str::from_utf8(&name[..end]).ok().map(str::to_owned)
 }
 
 #[cfg(test)]

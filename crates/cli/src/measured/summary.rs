@@ -7,9 +7,10 @@ use rdt_transport::SenderStats;
 use serde_json::{Value, json};
 
 use super::Wire;
+use super::connection::LOOK_INTERVAL;
 use super::message::least_time;
-use super::stream::LOOK_INTERVAL;
 use super::transfer::MeasuredTransfer;
+use crate::exit::close_reason;
 use crate::output::format::{g, rate_bps};
 use crate::output::limit::Limited;
 use crate::output::summary::protection_keys;
@@ -48,7 +49,7 @@ impl MeasuredTransfer<'_> {
         let mut value = json!({
             "event": "summary",
             "exit_code": failure.map_or(0, Failure::code),
-            "close_reason": failure.and_then(Failure::close_reason),
+            "close_reason": failure.and_then(close_reason),
             "host": self.host,
             "address": self.address.to_string(),
             "wire": wire.name(),

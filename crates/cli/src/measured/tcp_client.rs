@@ -11,15 +11,13 @@ use rdt_udp::{TcpInfo, clock, set_congestion};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Socket, Type};
 
-use super::connection::Connection;
+use super::connection::{Connection, LOOK_INTERVAL, congestion_of};
 use super::limits::{Blocked, GiveUp};
 use super::message::{ANSWER_BYTES, REPORT_BYTES, REQUEST_BYTES, Report, Request, Verdict};
-use super::stream::{
-    CHUNK, LOOK_INTERVAL, Pace, Progress, SendError, congestion_of, is_pause, look, read_message, send,
-    write_message,
-};
-use super::transfer::{MeasuredTransfer, NotConnected, SILENCE, failure, lost, one_way_stats};
+use super::stream::{CHUNK, Pace, Progress, SendError, is_pause, look, read_message, send, write_message};
+use super::transfer::{MeasuredTransfer, NotConnected, SILENCE, lost, one_way_stats};
 use crate::Failure;
+use crate::exit::transfer_failure;
 use crate::output::rtt_histogram::Recorder;
 use crate::source::Source;
 
@@ -65,7 +63,7 @@ pub(super) fn exchange(
         .and_then(|()| read_message(stream, &mut answer, until, &transfer.stop))
         .map_err(|error| refusal(&error).unwrap_or_else(|| no_answer(transfer, &error)))?;
     let verdict = Verdict::decode(&answer).ok_or_else(|| {
-        failure(
+        transfer_failure(
             Phase::Connect,
             TransferError::Protocol,
             "the program at this address is no rdt-recv of measurements",
@@ -108,7 +106,7 @@ fn prepare(transfer: &MeasuredTransfer<'_>) -> Result<Socket, Failure> {
     };
     let socket = create().map_err(|error| system(Phase::Connect, &error))?;
     if let Some(name) = transfer.args.native.cc.filter(|_| !transfer.args.reverse) {
-        set_congestion(&socket, &name.to_string()).map_err(|error| Failure::Usage(error.to_string()))?;
+        set_congestion(&socket, &name.to_string()).map_err(Failure::usage)?;
     }
     Ok(socket)
 }
@@ -136,7 +134,7 @@ fn handshake(transfer: &MeasuredTransfer<'_>, socket: &Socket, give_up: Duration
 
 fn not_connected(transfer: &MeasuredTransfer<'_>, error: &io::Error) -> NotConnected {
     if transfer.stop.is_set() {
-        return Failure::Interrupted.into();
+        return Failure::interrupted().into();
     }
     let address = transfer.address;
     let sentence = match error.kind() {
@@ -153,7 +151,7 @@ fn not_connected(transfer: &MeasuredTransfer<'_>, error: &io::Error) -> NotConne
 
 fn no_answer(transfer: &MeasuredTransfer<'_>, error: &io::Error) -> Failure {
     if transfer.stop.is_set() {
-        return Failure::Interrupted;
+        return Failure::interrupted();
     }
     lost(
         Phase::Connect,
@@ -185,9 +183,9 @@ fn send_all(
     sender.blocked.add(progress.blocked, &TcpInfo::of(stream).unwrap_or_default());
     transfer.stats = sender.stats(&transfer.stats, clock::now(), &progress);
     let (written, message) = (progress.written, ended?);
-    let report = Report::decode(&message)
-        .filter(|report| report.bytes == written)
-        .ok_or_else(|| failure(Phase::Close, TransferError::Protocol, "the receiver counted other bytes"))?;
+    let report = Report::decode(&message).filter(|report| report.bytes == written).ok_or_else(|| {
+        transfer_failure(Phase::Close, TransferError::Protocol, "the receiver counted other bytes")
+    })?;
     transfer.report = Some(report);
     (transfer.stats.bytes_acked, transfer.stats.snd_una, transfer.stats.snd_nxt) =
         (written, written, written);
@@ -220,7 +218,7 @@ impl SendingSide<'_> {
         let step = |now, progress: &_| self.step(transfer, now, progress, false);
         send(stream, data, pace, progress, step).map_err(|error| match error {
             SendError::Stopped(failure) => failure,
-            SendError::Read(error) => Failure::Input { name: input, error },
+            SendError::Read(error) => Failure::input(&input, &error),
             SendError::Write(error) => broken(&error),
         })?;
         stream.finish().map_err(|error| broken(&error))?;
@@ -373,13 +371,13 @@ fn receive_data(
 
 fn broken(error: &io::Error) -> Failure {
     if error.kind() == ErrorKind::Interrupted {
-        return Failure::Interrupted;
+        return Failure::interrupted();
     }
     lost(Phase::Send, format!("the connection ended: {error}"))
 }
 
 fn system(phase: Phase, error: &io::Error) -> Failure {
-    failure(
+    transfer_failure(
         phase,
         TransferError::FailedSend(error.raw_os_error().unwrap_or(0)),
         format!("the system refuses a TCP connection: {error}"),

@@ -8,18 +8,17 @@ use std::time::{Duration, Instant};
 
 use rdt_udp::clock;
 
-use super::connection::Connection;
+use super::connection::{Connection, LOOK_INTERVAL};
 use super::message::{REQUEST_BYTES, Report, Request, Verdict};
 use super::peer_slots::{PeerSlot, PeerSlots};
 use super::recv::{LoggedPeer, MAX_TIME, Server};
-use super::stream::{
-    CHUNK, LOOK_INTERVAL, Pace, Progress, SendError, is_pause, look, read_message, send, write_message,
-};
+use super::stream::{CHUNK, Pace, Progress, SendError, is_pause, look, read_message, send, write_message};
 use crate::Failure;
 use crate::source::DwordArray;
 
 /// Time in which a new connection must send its request.
-pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+const ONLY_MEASURES: &str = "this rdt-recv only measures: it sends to rdt-send --reverse, and stores nothing";
 /// Longest silence of a peer: that of native senders.
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 /// Longest wait for a peer to take what was sent at the end.
@@ -66,8 +65,8 @@ pub(super) fn serve(listener: &TcpListener, server: &Arc<Server>) {
     server.wait_for_threads();
 }
 
-pub(super) fn serve_one(server: &Server, stream: &impl Connection, peer: SocketAddr, slot: PeerSlot) {
-    if let Some(request) = admit(server, stream, None) {
+fn serve_one(server: &Server, stream: &impl Connection, peer: SocketAddr, slot: PeerSlot) {
+    if let Ok(request) = admit(server, stream, None) {
         serve_request(server, stream, peer, slot, &request);
     }
 }
@@ -91,23 +90,39 @@ pub(super) fn serve_request(
     server.cleaned_up(peer, request, ended.is_err());
 }
 
-/// Reads and answers the request, by `refusal` if there is one. Returns the request if it is
-/// accepted.
-fn admit(server: &Server, stream: &impl Connection, refusal: Option<Verdict>) -> Option<Request> {
+/// Why a peer gets no transfer.
+pub(super) enum Refusal {
+    /// It did not ask for one; the text says what was missing.
+    NoRequest(&'static str),
+    /// The answer that it got.
+    Answered(Verdict),
+}
+
+/// Reads and answers the request, by `refusal` if there is one. Returns it if it is accepted.
+pub(super) fn admit(
+    server: &Server,
+    stream: &impl Connection,
+    refusal: Option<Verdict>,
+) -> Result<Request, Refusal> {
+    let missing = |_| Refusal::NoRequest(ONLY_MEASURES);
     let until = clock::now() + REQUEST_TIMEOUT;
     let mut message = [0; REQUEST_BYTES];
-    stream.set_timeouts().ok()?;
-    read_message(stream, &mut message, until, &server.stop).ok()?;
-    let request = Request::decode(&message);
-    let mut verdict = refusal.unwrap_or_else(|| server.judge(request.as_ref()));
-    let congestion = request.and_then(|request| request.congestion);
-    if verdict == Verdict::Accepted && congestion.is_some_and(|name| !stream.set_congestion(name)) {
-        verdict = Verdict::NoCongestionControl;
-    }
+    stream.set_timeouts().map_err(missing)?;
+    read_message(stream, &mut message, until, &server.stop).map_err(|error| match error.kind() {
+        ErrorKind::TimedOut => Refusal::NoRequest("no request came"),
+        _ => missing(error),
+    })?;
     // A program that is no rdt-send gets no answer.
-    request.as_ref()?;
-    write_message(stream, &verdict.encode(), until, &server.stop).ok()?;
-    request.filter(|_| verdict == Verdict::Accepted)
+    let request = Request::decode(&message).ok_or(Refusal::NoRequest(ONLY_MEASURES))?;
+    let verdict = match refusal.unwrap_or_else(|| server.judge(&request)) {
+        Verdict::Accepted if request.congestion.is_some_and(|name| !stream.set_congestion(name)) => {
+            Verdict::NoCongestionControl
+        }
+        verdict => verdict,
+    };
+    write_message(stream, &verdict.encode(), until, &server.stop)
+        .map_err(|_| Refusal::NoRequest("no answer can be sent"))?;
+    if verdict == Verdict::Accepted { Ok(request) } else { Err(Refusal::Answered(verdict)) }
 }
 
 /// Counts what arrives, and reports it.
@@ -146,7 +161,7 @@ fn send_to(server: &Server, stream: &impl Connection, request: &Request) -> io::
     let sent = send(stream, &mut data, pace, &mut progress, |now, progress| {
         let is_late = now >= begun_at + MAX_TIME;
         if server.stop.is_set() || is_late || taken.is_stuck(now, progress.written) {
-            return Err(Failure::Interrupted);
+            return Err(Failure::interrupted());
         }
         if omitted.is_none() && now >= begun_at + request.omit {
             omitted = Some(if request.omit.is_zero() { Report::default() } else { stream.counters() });

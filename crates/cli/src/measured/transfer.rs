@@ -1,5 +1,6 @@
 //! Progress of one measured transfer at `rdt-send`: status lines, counts and deadlines.
 
+use std::fmt::Display;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -12,10 +13,11 @@ use rdt_udp::clock;
 use super::message::{Report, Verdict};
 use crate::Failure;
 use crate::args::SendArgs;
+use crate::connection::Protection;
+use crate::exit::{Broken, transfer_failure};
+use crate::measure::{Measure, Wanted};
+use crate::output::status::STATUS_INTERVAL;
 use crate::output::status::{Status, next_line};
-use crate::send::app::STATUS_INTERVAL;
-use crate::send::measure::{Measure, Wanted};
-use crate::send::sending::Protection;
 
 /// Default of `--give-up`: that of native transfers.
 const GIVE_UP: Duration = Duration::from_secs(100);
@@ -66,7 +68,6 @@ impl<'a> MeasuredTransfer<'a> {
         status: Status,
         stop: Stop,
     ) -> Self {
-        let wanted = Wanted { time: args.time, omit: args.omit.unwrap_or_default(), ..Wanted::default() };
         Self {
             args,
             host,
@@ -74,7 +75,7 @@ impl<'a> MeasuredTransfer<'a> {
             input: String::new(),
             config,
             status,
-            measure: Measure::new(wanted),
+            measure: Measure::new(Wanted::of(args)),
             stop,
             stats: SenderStats::default(),
             report: None,
@@ -171,7 +172,7 @@ impl<'a> MeasuredTransfer<'a> {
         stats: impl FnOnce(&SenderStats) -> SenderStats,
     ) -> Result<bool, Failure> {
         if self.stop.is_set() {
-            return Err(Failure::Interrupted);
+            return Err(Failure::interrupted());
         }
         if self.deadline().is_none_or(|at| at > now) {
             return Ok(false);
@@ -195,9 +196,11 @@ impl<'a> MeasuredTransfer<'a> {
     pub(super) fn refused_by(verdict: Verdict) -> Result<(), Failure> {
         match verdict {
             Verdict::Accepted => Ok(()),
-            _ => {
-                Err(failure(Phase::Connect, TransferError::Closed(CloseReason::Refused), verdict.sentence()))
-            }
+            _ => Err(transfer_failure(
+                Phase::Connect,
+                TransferError::Closed(CloseReason::Refused),
+                verdict.sentence(),
+            )),
         }
     }
 }
@@ -212,24 +215,17 @@ impl From<Failure> for NotConnected {
     /// Without an answer, such as in a family of addresses that this host does not have, another
     /// address is tried.
     fn from(failure: Failure) -> Self {
-        let end = match failure {
-            Failure::Transfer { error: TransferError::Gone | TransferError::FailedSend(_), .. } => {
-                AttemptEnd::NoProgram
-            }
+        let end = match failure.cause::<Broken>().map(|broken| &broken.error) {
+            Some(TransferError::Gone | TransferError::FailedSend(_)) => AttemptEnd::NoProgram,
             _ => AttemptEnd::Final,
         };
         Self { end, failure }
     }
 }
 
-/// Returns a failure with the exit code of `error`.
-pub(super) fn failure(phase: Phase, error: TransferError, sentence: impl Into<String>) -> Failure {
-    Failure::Transfer { phase, error, sentence: sentence.into() }
-}
-
 /// Returns the failure of a connection that ended before its time, or of a peer that is silent.
-pub(super) fn lost(phase: Phase, sentence: impl Into<String>) -> Failure {
-    failure(phase, TransferError::Gone, sentence)
+pub(super) fn lost(phase: Phase, sentence: impl Display) -> Failure {
+    transfer_failure(phase, TransferError::Gone, sentence)
 }
 
 /// Returns the counts of data that was sent or received without ACKs of its own.

@@ -9,14 +9,15 @@ use rdt_trust::AttemptEnd;
 use rdt_udp::{clock, wildcard_for};
 
 use super::arrivals::Arrivals;
+use super::connection::LOOK_INTERVAL;
 use super::datagram::{
-    Cookie, Due, END_INTERVAL, END_TIMEOUT, KEEP_ALIVE_INTERVAL, MAX_DATAGRAM, Packet, Source, bind,
-    is_too_large,
+    Cookie, Due, END_INTERVAL, END_TIMEOUT, MAX_DATAGRAM, Packet, Source, bind, is_too_large,
 };
 use super::message::{Report, Request, TOO_LARGE, Verdict};
-use super::stream::{LOOK_INTERVAL, is_pause, look};
-use super::transfer::{MeasuredTransfer, NotConnected, failure, lost, one_way_stats};
+use super::stream::{is_pause, look};
+use super::transfer::{MeasuredTransfer, NotConnected, lost, one_way_stats};
 use crate::Failure;
+use crate::exit::transfer_failure;
 use crate::output::format::rate_bps;
 
 /// Time after which a question is repeated.
@@ -71,6 +72,8 @@ struct Client {
     socket: UdpSocket,
     session: u64,
     buffer: Vec<u8>,
+    /// Errors "port unreachable" since the last question began.
+    refused: u32,
 }
 
 impl Client {
@@ -81,7 +84,7 @@ impl Client {
             Ok(socket)
         };
         let socket = open().map_err(|error: io::Error| system(Phase::Connect, &error))?;
-        Ok(Self { socket, session: rand::random(), buffer: vec![0; MAX_DATAGRAM] })
+        Ok(Self { socket, session: rand::random(), buffer: vec![0; MAX_DATAGRAM], refused: 0 })
     }
 
     /// Receives the datagrams, and confirms the end.
@@ -109,6 +112,11 @@ impl Client {
                 Ok(packet.filter(|(session, _)| *session == self.session).map(|(_, packet)| (packet, length)))
             }
             Err(error) if is_pause(&error) => Ok(None),
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                self.refused += 1;
+                clock::sleep_until(clock::now() + LOOK_INTERVAL);
+                Ok(None)
+            }
             Err(error) => Err(error),
         }
     }
@@ -123,12 +131,17 @@ impl Client {
         let begun_at = clock::now();
         let mut cookie = Cookie::default();
         // `first_at`: time of the first request with this cookie.
-        let (mut asked_at, mut first_at, mut refused) = (None::<Instant>, None::<Instant>, 0);
+        let (mut asked_at, mut first_at) = (None::<Instant>, None::<Instant>);
         let mut say_waiting = transfer.waiting_line();
         loop {
             let now = clock::now();
             if transfer.stop.is_set() {
-                return Err(Failure::Interrupted.into());
+                return Err(Failure::interrupted().into());
+            }
+            if self.refused >= MAX_REFUSED {
+                let hint = "is an rdt-recv --wire udp running there?";
+                let sentence = format!("nothing listens on UDP port {}: {hint}", transfer.address);
+                return Err(lost(Phase::Connect, sentence).into());
             }
             if now >= begun_at + give_up {
                 let failure = lost(Phase::Connect, format!("no answer from UDP port {}", transfer.address));
@@ -146,25 +159,9 @@ impl Client {
                     (cookie, asked_at, first_at) = (given, None, None);
                 }
                 Ok(Some((Packet::Answer(verdict), _))) => {
-                    let took =
-                        first_at.map_or(Duration::ZERO, |at| clock::now().saturating_duration_since(at));
-                    return Ok((verdict, took));
+                    return Ok((verdict, clock::now().saturating_duration_since(first_at.unwrap_or(now))));
                 }
                 Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-                    refused += 1;
-                    if refused == MAX_REFUSED {
-                        return Err(lost(
-                            Phase::Connect,
-                            format!(
-                                "nothing listens on UDP port {}: is an rdt-recv --wire udp running there?",
-                                transfer.address
-                            ),
-                        )
-                        .into());
-                    }
-                    clock::sleep_until(now + LOOK_INTERVAL);
-                }
                 Err(error) => return Err(system(Phase::Connect, &error).into()),
             }
         }
@@ -190,13 +187,11 @@ impl Client {
     }
 
     fn send_data(&self, transfer: &mut MeasuredTransfer<'_>, source: &mut Source) -> Result<(), Failure> {
-        let mut spoken_at = source.begun_at;
         loop {
             let now = clock::now();
             if transfer.step(now, |before| sent(before, source, now))? {
                 return Ok(());
             }
-            let before = source.sent_bytes;
             let due = source.send_due(now, |bytes| self.socket.send(bytes));
             match due.map_err(|error| system(Phase::Send, &error))? {
                 Due::Now => {}
@@ -206,10 +201,7 @@ impl Client {
             if source.unreachable >= MAX_REFUSED {
                 return Err(gone(transfer));
             }
-            if source.sent_bytes > before {
-                spoken_at = now;
-            } else if now >= spoken_at + KEEP_ALIVE_INTERVAL {
-                spoken_at = now;
+            if source.must_speak(now) {
                 self.send(Packet::KeepAlive { nonce: 0 });
             }
         }
@@ -217,13 +209,14 @@ impl Client {
 
     fn ask_report(&mut self, transfer: &MeasuredTransfer<'_>, counted: u64) -> Result<Report, Failure> {
         let until = clock::now() + REPORT_TIMEOUT;
-        let (mut asked_at, mut refused) = (None::<Instant>, 0);
+        let mut asked_at = None::<Instant>;
+        self.refused = 0;
         loop {
             let now = clock::now();
             if transfer.stop.is_set() {
-                return Err(Failure::Interrupted);
+                return Err(Failure::interrupted());
             }
-            if refused >= MAX_REFUSED {
+            if self.refused >= MAX_REFUSED {
                 return Err(gone(transfer));
             }
             if now >= until {
@@ -236,14 +229,9 @@ impl Client {
                 asked_at = Some(now);
                 self.send(Packet::End { counted });
             }
-            match self.receive_one() {
-                Ok(Some((Packet::Report(report), _))) => return Ok(report),
-                Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-                    refused += 1;
-                    clock::sleep_until(now + LOOK_INTERVAL);
-                }
-                Err(error) => return Err(system(Phase::Close, &error)),
+            let received = self.receive_one().map_err(|error| system(Phase::Close, &error))?;
+            if let Some((Packet::Report(report), _)) = received {
+                return Ok(report);
             }
         }
     }
@@ -262,7 +250,7 @@ impl Client {
             if received.begun_at.is_some() {
                 transfer.step(now, |before| received.stats(before))?;
             } else if transfer.stop.is_set() {
-                return Err(Failure::Interrupted);
+                return Err(Failure::interrupted());
             }
             if let Some((counted, at)) = end
                 && now >= at + STRAGGLERS
@@ -276,32 +264,25 @@ impl Client {
                 alive_at = now + ALIVE_INTERVAL;
                 self.send(Packet::KeepAlive { nonce });
             }
-            match self.receive_one() {
-                Ok(Some((packet, length))) => {
-                    heard_at = clock::now();
-                    match packet {
-                        Packet::Data { number, sent, nonce: given } => {
-                            if number >= newest {
-                                (newest, nonce) = (number, given);
-                            }
-                            if received.begun_at.is_none() {
-                                transfer.begin(heard_at);
-                            }
-                            received.add(heard_at, number, sent, length);
-                        }
-                        Packet::End { counted } => {
-                            end.get_or_insert((counted, now));
-                            self.send(Packet::EndConfirmed);
-                        }
-                        Packet::Answer(verdict) => MeasuredTransfer::refused_by(verdict)?,
-                        _ => {}
+            let packet = self.receive_one().map_err(|error| system(Phase::Send, &error))?;
+            let Some((packet, length)) = packet else { continue };
+            heard_at = clock::now();
+            match packet {
+                Packet::Data { number, sent, nonce: given } => {
+                    if number >= newest {
+                        (newest, nonce) = (number, given);
                     }
+                    if received.begun_at.is_none() {
+                        transfer.begin(heard_at);
+                    }
+                    received.add(heard_at, number, sent, length);
                 }
-                Ok(None) => {}
-                Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-                    clock::sleep_until(now + LOOK_INTERVAL);
+                Packet::End { counted } => {
+                    end.get_or_insert((counted, now));
+                    self.send(Packet::EndConfirmed);
                 }
-                Err(error) => return Err(system(Phase::Send, &error)),
+                Packet::Answer(verdict) => MeasuredTransfer::refused_by(verdict)?,
+                _ => {}
             }
         }
     }
@@ -310,7 +291,8 @@ impl Client {
     fn confirm_end(&mut self, transfer: &MeasuredTransfer<'_>) {
         let until = clock::now() + END_TIMEOUT;
         let mut next_at = clock::now();
-        while look(until, &transfer.stop).is_ok() {
+        self.refused = 0;
+        while self.refused == 0 && look(until, &transfer.stop).is_ok() {
             let now = clock::now();
             if now >= next_at {
                 next_at = now + END_INTERVAL;
@@ -384,7 +366,7 @@ fn system(phase: Phase, error: &io::Error) -> Failure {
     } else {
         format!("the system refuses to send datagrams: {error}")
     };
-    failure(phase, TransferError::FailedSend(error.raw_os_error().unwrap_or(0)), sentence)
+    transfer_failure(phase, TransferError::FailedSend(error.raw_os_error().unwrap_or(0)), sentence)
 }
 
 #[cfg(test)]

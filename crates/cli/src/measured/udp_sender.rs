@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use rdt_udp::{Remote, clock, send_from};
 
-use super::datagram::{Due, END_INTERVAL, END_TIMEOUT, KEEP_ALIVE_INTERVAL, Packet, Source, is_too_large};
+use super::connection::LOOK_INTERVAL;
+use super::datagram::{Due, END_INTERVAL, END_TIMEOUT, Packet, Source, is_too_large};
 use super::message::{Report, Request, Verdict};
 use super::recv::{MAX_TIME, Server};
-use super::stream::LOOK_INTERVAL;
 
 /// Time without a keep-alive of the peer after which the transfer ends.
 const ALIVE_TIMEOUT: Duration = Duration::from_secs(3);
@@ -142,7 +142,6 @@ impl Sending {
     ) {
         let length = if request.bytes.is_some() { MAX_TIME } else { request.omit + request.time };
         let ends_at = source.begun_at + length;
-        let mut spoken_at = source.begun_at;
         let say = |packet: Packet| packet.send(id, |bytes| send_from(socket, peer, bytes));
         loop {
             let now = clock::now();
@@ -155,7 +154,6 @@ impl Sending {
             if source.is_due(now) {
                 source.nonce = self.peer().nonces.current(now);
             }
-            let before = source.sent_bytes;
             match source.send_due(now, |bytes| send_from(socket, peer, bytes)) {
                 Ok(Due::Now) => {}
                 Ok(Due::At(at)) => clock::sleep_until(at.min(now + LOOK_INTERVAL)),
@@ -167,10 +165,7 @@ impl Sending {
                     return;
                 }
             }
-            if source.sent_bytes > before {
-                spoken_at = now;
-            } else if now >= spoken_at + KEEP_ALIVE_INTERVAL {
-                spoken_at = now;
+            if source.must_speak(now) {
                 say(Packet::Answer(Verdict::Accepted));
             }
         }

@@ -10,11 +10,11 @@ use rdt_udp::{AddressedReads, Remote, clock, send_from};
 use sha2::Sha256;
 
 use super::arrivals::Arrivals;
+use super::connection::LOOK_INTERVAL;
 use super::datagram::{Cookie, MAX_DATAGRAM, Packet};
 use super::message::{Report, Request, Verdict};
 use super::peer_slots::PeerSlot;
 use super::recv::{MAX_PEERS, Server};
-use super::stream::LOOK_INTERVAL;
 use super::udp_sender::Sending;
 
 /// Silence after which an unfinished session ends.
@@ -163,7 +163,7 @@ impl Table {
     }
 
     fn admit(&mut self, now: Instant, key: Key, request: Request) -> Verdict {
-        let verdict = self.server.judge(Some(&request));
+        let verdict = self.server.judge(&request);
         if verdict != Verdict::Accepted {
             return verdict;
         }

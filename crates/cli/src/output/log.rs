@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::counters::ledger_json;
 use super::format::{megabytes, rate_bps};
-use crate::recv::peer::{Format, Peer};
+use crate::peer::{Format, Peer};
 use crate::resources;
 
 /// Mean time between two lines about unknown peers.

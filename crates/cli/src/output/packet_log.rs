@@ -21,6 +21,16 @@ fn limit(of: u32) -> String {
     if of == u32::MAX { String::new() } else { format!(" of {of}") }
 }
 
+fn cause(resend: Option<Resend>) -> &'static str {
+    match resend {
+        None => "",
+        Some(Resend::Timeout) => ", timeout",
+        Some(Resend::DupAcks) => ", 3-dup ACK",
+        Some(Resend::Lost) => ", lost",
+        Some(Resend::Probe) => ", probe",
+    }
+}
+
 impl PacketLog {
     fn since_start(&self, time: Instant) -> f64 {
         time.saturating_duration_since(self.start).as_secs_f64()
@@ -42,13 +52,7 @@ impl PacketLog {
                 format!("[{t:6.3}] <-- SYN-ACK {ack} window {window}; setting initial RTO to {timeout:.3}")
             }
             Trace::DataSent { seq, attempt, of, rto: timeout, deadline, resend } => {
-                let why = match resend {
-                    None => "",
-                    Some(Resend::Timeout) => ", timeout",
-                    Some(Resend::DupAcks) => ", 3-dup ACK",
-                    Some(Resend::Lost) => ", lost",
-                    Some(Resend::Probe) => ", probe",
-                };
+                let why = cause(resend);
                 let expires = self.since_start(deadline);
                 format!(
                     "[{t:6.3}] --> {seq} (attempt {attempt}{}, {}, timer expires @ {expires:.3}{why})",

@@ -1,14 +1,11 @@
 //! Status lines of the sender, in the formats of the reference sender or as JSON. Keeps the state
-//! from which the next line computes differences. The same as a table (`--csv`), and the progress
-//! bar on a terminal.
+//! from which the next line computes differences. The same as a table (`--csv`).
 
-use std::fmt;
 use std::fs::File;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use rdt_program::Console;
 use rdt_program::files::create_private;
 use rdt_program::json::{EventStamp, nanos};
@@ -17,9 +14,9 @@ use rdt_transport::{Phase, SenderConfig, SenderStats, Wire};
 use serde_json::{Value, json};
 
 use crate::Failure;
-use crate::args::Format;
+use crate::args::{Format, SendArgs};
+use crate::connection::Protection;
 use crate::output::format::{g, rate_bps, short};
-use crate::send::sending::Protection;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
@@ -40,6 +37,14 @@ pub(crate) enum Columns {
     Sent,
     /// Those of a receiver.
     Received,
+}
+
+impl Style {
+    /// Returns the style that the options ask for.
+    pub(crate) fn of(args: &SendArgs) -> Self {
+        let quiet = args.quiet;
+        if args.json { Self::Json { quiet } } else { Self::Text { quiet } }
+    }
 }
 
 pub(crate) struct Status {
@@ -341,11 +346,9 @@ impl Status {
         Some((bits / srtt.as_secs_f64()).min(self.link_bps))
     }
 
-    /// Prints the status line of a failed transfer in the format of the reference sender. Returns
-    /// the failure.
-    pub(crate) fn failed(&self, phase: Phase, failure: Failure) -> Failure {
+    /// Prints the status line of a failed transfer in the format of the reference sender.
+    pub(crate) fn failed(&self, phase: Phase, failure: &Failure) {
         self.text(&format!("Main:\t{phase} failed with status {}", failure.code()));
-        failure
     }
 
     fn json(&self, now: Instant, event: Value) {
@@ -390,7 +393,7 @@ pub(crate) struct CsvFile {
 impl CsvFile {
     /// Creates the file, or replaces it with `force`, and writes the names of the columns.
     pub(crate) fn create(path: &Path, force: bool) -> Result<Self, Failure> {
-        let file = create_private(path, force).map_err(|error| Failure::output(path, error))?;
+        let file = create_private(path, force).map_err(|error| Failure::output(path.display(), &error))?;
         let mut csv = Self { path: path.to_owned(), file, error: None };
         csv.line(&COLUMNS.join(","));
         Ok(csv)
@@ -407,7 +410,7 @@ impl CsvFile {
 
     /// Returns the first failed write as the failure of the program.
     pub(crate) fn finish(self) -> Result<(), Failure> {
-        self.error.map_or(Ok(()), |error| Err(Failure::output(&self.path, error)))
+        self.error.map_or(Ok(()), |error| Err(Failure::output(self.path.display(), &error)))
     }
 
     fn line(&mut self, line: &str) {
@@ -417,55 +420,8 @@ impl CsvFile {
     }
 }
 
-/// Interval between two updates of the progress bar.
-pub(crate) const UPDATE_INTERVAL: Duration = Duration::from_millis(100);
-
-const TEMPLATE: &str = "{prefix} {bar:30} {percent:>3} %  {mb}  {rate}  ETA {eta}";
-
-/// Progress bar of `rdt-send` on the standard error: share, rate and time left. Removed when it is
-/// dropped.
-pub(crate) struct TransferBar(ProgressBar);
-
-impl TransferBar {
-    /// Returns the bar of a transfer of `bytes` bytes; `None` if the output is no terminal.
-    pub(crate) fn on_terminal(name: &str, bytes: u64) -> Option<Self> {
-        if !io::stdout().is_terminal() || !io::stderr().is_terminal() {
-            return None;
-        }
-        let bar = ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::hidden());
-        let style = ProgressStyle::with_template(TEMPLATE).unwrap_or_else(|_| ProgressStyle::default_bar());
-        bar.set_style(style.with_key("mb", megabytes).with_key("rate", bar_rate));
-        // Only the name, as the path may be longer than the line.
-        let name = name.rsplit(std::path::is_separator).next().unwrap_or(name);
-        bar.set_prefix(name.to_owned());
-        Some(Self(bar))
-    }
-
-    /// Shows the number of acknowledged bytes. The first call follows the lines of the handshake,
-    /// which would be written behind a bar.
-    pub(crate) fn show(&self, bytes: u64) {
-        if self.0.is_hidden() {
-            self.0.set_draw_target(ProgressDrawTarget::stderr());
-        }
-        self.0.set_position(bytes);
-    }
-}
-
-impl Drop for TransferBar {
-    fn drop(&mut self) {
-        self.0.finish_and_clear();
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "printed to a tenth")]
-fn megabytes(state: &ProgressState, out: &mut dyn fmt::Write) {
-    let mb = |bytes: u64| bytes as f64 / 1e6;
-    let _ = write!(out, "{:.1}/{:.1} MB", mb(state.pos()), mb(state.len().unwrap_or(0)));
-}
-
-fn bar_rate(state: &ProgressState, out: &mut dyn fmt::Write) {
-    let _ = write!(out, "{:.1} Mbit/s", state.per_sec() * 8e-6);
-}
+/// Time between two status lines without `--interval`.
+pub(crate) const STATUS_INTERVAL: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests {

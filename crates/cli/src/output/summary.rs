@@ -13,8 +13,9 @@ use super::limit::Limited;
 use super::receiver_report::ReceiverReport;
 use super::status::Status;
 use crate::args::Format;
-use crate::send::measure::Measure;
-use crate::send::sending::Protection;
+use crate::connection::Protection;
+use crate::exit::close_reason;
+use crate::measure::Measure;
 use crate::{Failure, resources};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,7 +84,7 @@ impl Summary<'_> {
         json!({
             "event": "summary",
             "exit_code": failure.map_or(0, Failure::code),
-            "close_reason": failure.and_then(Failure::close_reason),
+            "close_reason": failure.and_then(close_reason),
             "host": self.host,
             "address": self.address.map(|address| address.to_string()),
             "wire": self.format.name(),

@@ -13,8 +13,8 @@ use rdt_transport::{ConnectionId, Endpoint as _, ReceiverEvent};
 use rdt_udp::Remote;
 
 use crate::output::log::{EventLog, Finished, PeerLog, name};
-use crate::recv::metrics::Publisher;
-use crate::recv::peer::{Format, Peer};
+use crate::peer::{Format, Peer};
+use crate::recv::metrics::{Publisher, Totals};
 use crate::recv::store::{Busy, Store, Stored, Transfer, WriteResult};
 
 /// Time without a packet from the last sender before the program exits, in addition to the delay of
@@ -56,26 +56,6 @@ pub(crate) struct ReceiverApp {
     pub(crate) cut_short: bool,
     /// Failed output that ends the program: its name, and the error.
     pub(crate) broken: Option<(String, io::Error)>,
-}
-
-#[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Totals {
-    pub(crate) finished: u64,
-    /// Total size of the finished transfers, bytes.
-    pub(crate) bytes: u64,
-    pub(crate) not_stored: u64,
-    /// Stored transfers whose directory could not be synced (`--sync`).
-    pub(crate) not_synced: u64,
-}
-
-impl Totals {
-    pub(crate) fn merge(&mut self, other: Self) {
-        let Self { finished, bytes, not_stored, not_synced } = other;
-        self.finished += finished;
-        self.bytes += bytes;
-        self.not_stored += not_stored;
-        self.not_synced += not_synced;
-    }
 }
 
 impl ReceiverApp {

@@ -12,10 +12,29 @@ use rdt_program::metrics::{self, Samples};
 use rdt_server::{Server, ServerStats};
 use rdt_udp::Remote;
 
-use super::app::Totals;
-
 /// Interval at which a thread copies its counters: the age of a value at most.
 const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Transfers that have ended.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Totals {
+    pub(crate) finished: u64,
+    /// Total size of the finished transfers, bytes.
+    pub(crate) bytes: u64,
+    pub(crate) not_stored: u64,
+    /// Stored transfers whose directory could not be synced (`--sync`).
+    pub(crate) not_synced: u64,
+}
+
+impl Totals {
+    pub(crate) fn merge(&mut self, other: Self) {
+        let Self { finished, bytes, not_stored, not_synced } = other;
+        self.finished += finished;
+        self.bytes += bytes;
+        self.not_stored += not_stored;
+        self.not_synced += not_synced;
+    }
+}
 
 /// Copies of the counters of all threads.
 #[derive(Debug, Clone)]

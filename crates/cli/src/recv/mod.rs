@@ -1,9 +1,7 @@
 //! `rdt-recv`: one server per thread, with sockets that share a port.
 
-pub(crate) mod admission;
 pub(crate) mod app;
 mod metrics;
-pub(crate) mod peer;
 pub(crate) mod store;
 
 use std::io;
@@ -18,28 +16,27 @@ use rdt_transport::{AckPolicy, ReceiverConfig};
 use rdt_udp::{Offload, Remote, SocketError, UdpIo, UdpOptions, UdpStats, Waiter, clock};
 use serde_json::json;
 
+use crate::VERSION;
+use crate::admission::{Admission, Rules};
 use crate::args::{AckEvery, RecvArgs, target};
 use crate::output::counters::{link_lines, socket_json, stats_json};
 use crate::output::format::megabytes;
 use crate::output::log::{EventLog, LogForm};
 use crate::output::sockets::{limit_line, overflow_line, received_line, warnings};
-use crate::socket::{self, FLUSH_TIMEOUT};
+use crate::socket::{self, FLUSH_TIMEOUT, bind_asked};
 use crate::{Failure, resources};
-use admission::{Admission, Rules};
-use app::{ReceiverApp, Totals};
-use metrics::Published;
+use app::ReceiverApp;
+use metrics::{Published, Totals};
+use rdt_program::exit::IO;
 use rdt_program::files::raise_descriptor_limit;
 use rdt_program::json::{self, nanos};
 use rdt_program::{Console, Stop, talk_in_background, threads};
-use rdt_trust::bind_any;
 use store::{Output, Store, is_stdout};
 
 /// Time before a link's deadline in which the thread busy-polls, because the kernel wakes threads
 /// up to this much late.
 pub(crate) const SPIN_BEFORE_DEADLINE: Duration = Duration::from_micros(60);
-/// Version in the format in which the reference receiver prints its own.
-pub(crate) const VERSION: &str =
-    concat!(env!("CARGO_PKG_VERSION_MAJOR"), ".", env!("CARGO_PKG_VERSION_MINOR"));
+const CUT_SHORT: &str = "the transfer broke off: what was written to the output is not whole";
 
 pub(crate) fn command(args: &RecvArgs) -> Result<(), Failure> {
     if let Some(wire) = args.kernel_wire() {
@@ -47,7 +44,7 @@ pub(crate) fn command(args: &RecvArgs) -> Result<(), Failure> {
     }
     for (option, is_given) in [("--max-rate", args.max_rate.is_some()), ("--no-reverse", args.no_reverse)] {
         if is_given {
-            return Err(Failure::Usage(format!(
+            return Err(Failure::usage(format_args!(
                 "{option} is for what the receiver sends, which it does with --measure, --wire tcp and --wire udp alone"
             )));
         }
@@ -69,8 +66,14 @@ fn serve(plan: &Plan<'_>) -> Result<(), Failure> {
     let worker = |(i, io)| Worker::new(plan, &admission, i, io, &stop, published.as_ref());
     let workers = sockets.into_iter().enumerate().map(worker);
     let workers = workers.collect::<Result<Vec<_>, _>>()?;
-    let ends = threads::run(workers, Worker::run, || plan.announce(address, &admission, metrics))
-        .map_err(Failure::Threads)?;
+    let ends = threads::run(workers, Worker::run, || plan.announce(address, &admission, metrics)).map_err(
+        |error| {
+            let advice = "fewer --threads may do";
+            Failure::unavailable(format_args!(
+                "cannot have all threads that were asked for: {error}; {advice}"
+            ))
+        },
+    )?;
     plan.conclude(ends)
 }
 
@@ -90,22 +93,19 @@ impl<'a> Plan<'a> {
     fn new(args: &'a RecvArgs) -> Result<Self, Failure> {
         let (config, seed) = configure(args)?;
         if args.json && args.output.as_deref().is_some_and(is_stdout) {
-            return Err(Failure::Usage(
-                "--json and --output - both want the standard output: choose one".into(),
-            ));
+            return Err(Failure::usage("--json and --output - both want the standard output: choose one"));
         }
         // Before the folder of --output is created.
         let any = (Ipv6Addr::UNSPECIFIED, target::DEFAULT_PORT).into();
         Rules::new(args, args.bind.unwrap_or(any))?;
-        let output = Output::parse(args.output.as_deref(), args.force)
-            .map_err(|error| Failure::output(args.output.as_deref().unwrap_or("".as_ref()), error))?;
+        let output = Output::parse(args.output.as_deref(), args.force).map_err(|error| {
+            Failure::output(args.output.as_deref().unwrap_or("".as_ref()).display(), &error)
+        })?;
         if args.sync && output.is_stream() {
-            return Err(Failure::Usage("--sync is for files: this output may be none".into()));
+            return Err(Failure::usage("--sync is for files: this output may be none"));
         }
         if args.threads > 1 && output.is_stream() {
-            return Err(Failure::Usage(
-                "this --output takes one transfer, so one thread is all it needs".into(),
-            ));
+            return Err(Failure::usage("this --output takes one transfer, so one thread is all it needs"));
         }
         let form = match &output {
             _ if args.json => LogForm::Json,
@@ -115,8 +115,7 @@ impl<'a> Plan<'a> {
         let once = args.once || output.is_stream();
         // In the background, because network threads print.
         let console = Console::in_background().map_err(Failure::stdout)?;
-        let remarks = talk_in_background()
-            .map_err(|error| Failure::Output { name: "the standard error".into(), error })?;
+        let remarks = talk_in_background().map_err(|error| Failure::output("the standard error", &error))?;
         let log = EventLog::new(form, args.quiet, console, remarks);
         let max_files = resources::max_open_files(raise_descriptor_limit(), args.threads);
         Ok(Self { args, config, seed, output, max_files, log, once })
@@ -125,7 +124,8 @@ impl<'a> Plan<'a> {
     /// Starts to answer scrapes, and returns the address.
     fn serve_metrics(&self, published: Option<&Published>) -> Result<Option<SocketAddr>, Failure> {
         let Some((published, address)) = published.zip(self.args.metrics.metrics) else { return Ok(None) };
-        published.serve(address).map(Some).map_err(|error| Failure::Metrics(address, error))
+        let cannot = |error| Failure::unavailable(format_args!("cannot serve metrics at {address}: {error}"));
+        published.serve(address).map(Some).map_err(cannot)
     }
 
     fn announce(&self, address: SocketAddr, admission: &Admission, metrics: Option<SocketAddr>) {
@@ -170,12 +170,16 @@ impl<'a> Plan<'a> {
         self.log.flush();
         self.summary(&total);
         self.log.finish().map_err(Failure::stdout)?;
-        match total.failure {
-            Some(failure) => Err(failure),
-            None if total.totals.not_stored > 0 => Err(Failure::NotStored(total.totals.not_stored)),
-            None if total.totals.not_synced > 0 => Err(Failure::NotSynced(total.totals.not_synced)),
-            None => Ok(()),
-        }
+        let Totals { not_stored, not_synced, .. } = total.totals;
+        let sentence = match total.failure {
+            Some(failure) => return Err(failure),
+            None if not_stored > 0 => format!("{not_stored} of the transfers could not be stored"),
+            None if not_synced > 0 => format!(
+                "{not_synced} of the transfers are kept in files whose names may not outlive a loss of power"
+            ),
+            None => return Ok(()),
+        };
+        Err(Failure::new(IO, sentence))
     }
 
     fn summary(&self, total: &WorkerEnd) {
@@ -264,7 +268,7 @@ impl Worker {
         let waker = waiter.waker();
         let wake = move || waker.wake();
         let store = Store::new(plan.output.clone(), plan.args.sync, plan.max_files, wake)
-            .map_err(|error| Failure::Output { name: "what arrives".into(), error })?;
+            .map_err(|error| Failure::output("what arrives", &error))?;
         let mut service = ReceiverApp::new(plan.log.clone(), store, stop.clone());
         service.exit_after_first = plan.once;
         service.publisher = published.map(|published| published.publisher(index, clock::now()));
@@ -286,10 +290,10 @@ impl Worker {
         send_rest(&mut self.server, &mut self.io, &mut self.waiter, FLUSH_TIMEOUT);
         let failure = match result {
             Err(error) => Some(error.into()),
-            Ok(()) if self.service.cut_short => Some(Failure::CutShort),
+            Ok(()) if self.service.cut_short => Some(Failure::new(IO, CUT_SHORT)),
             Ok(()) => match self.service.broken.take() {
-                Some((name, error)) => Some(Failure::Output { name, error }),
-                None => interrupted.then_some(Failure::Interrupted),
+                Some((name, error)) => Some(Failure::output(name, &error)),
+                None => interrupted.then(Failure::interrupted),
             },
         };
         WorkerEnd {
@@ -309,7 +313,7 @@ impl WorkerEnd {
         self.offload.merge(&other.offload);
         self.totals.merge(other.totals);
         // Any other failure takes precedence over an interruption.
-        if matches!(self.failure, None | Some(Failure::Interrupted)) && other.failure.is_some() {
+        if self.failure.as_ref().is_none_or(Failure::is_interrupted) && other.failure.is_some() {
             self.failure = other.failure;
         }
     }
@@ -339,7 +343,7 @@ fn configure(args: &RecvArgs) -> Result<(ServerConfig, Option<u64>), Failure> {
     let most = config.listener.peer_memory_limit;
     match args.rwnd {
         Some(rwnd) if rwnd > most => {
-            return Err(Failure::Usage(format!(
+            return Err(Failure::usage(format_args!(
                 "--rwnd {rwnd} is more than one sender may hold, {most} bytes: a larger --memory allows it, 8 times --rwnd a thread"
             )));
         }
@@ -367,19 +371,6 @@ fn bind(args: &RecvArgs) -> Result<Vec<UdpIo>, Failure> {
         sockets.push(UdpIo::bind(address, options)?);
     }
     Ok(sockets)
-}
-
-/// Binds a socket by `bind` to the address that was asked for, or to the default port of all
-/// interfaces: of IPv4 alone if this host has no IPv6.
-pub(crate) fn bind_asked<T>(
-    asked: Option<SocketAddr>,
-    bind: impl Fn(SocketAddr) -> io::Result<T>,
-) -> Result<T, SocketError> {
-    let bound = match asked {
-        Some(address) => bind(address).map_err(|error| (address, error)),
-        None => bind_any(target::DEFAULT_PORT, bind),
-    };
-    bound.map_err(|(address, error)| SocketError::Bind { address, error })
 }
 
 /// Binds the first socket of a port. With `SO_REUSEPORT` it would share the port with another

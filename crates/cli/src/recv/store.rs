@@ -16,7 +16,7 @@ use rdt_endpoint::files::{PartialFile, stored_name, sweep};
 use rdt_program::files::is_descriptor;
 use rdt_program::talk;
 
-use crate::recv::peer::Peer;
+use crate::peer::Peer;
 use files::{FileId, Files, Names, parent};
 use queue::Job;
 pub(crate) use writer::WriteResult;

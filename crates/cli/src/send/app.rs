@@ -8,10 +8,12 @@ use rdt_endpoint::thread::{Application, Flow};
 use rdt_program::{Stop, talk};
 use rdt_transport::{Closed, Phase, TransferError};
 
-use super::measure::Measure;
 use super::sending::{Progress, Sending};
-use crate::output::status::TransferBar;
-use crate::output::status::{Status, next_line};
+use crate::args::SendArgs;
+use crate::args::target::Target;
+use crate::measure::Measure;
+use crate::output::status::{STATUS_INTERVAL, Status, next_line};
+use crate::output::transfer_bar::{TransferBar, UPDATE_INTERVAL};
 use crate::source::{DwordArray, Source};
 
 pub(crate) enum Outcome {
@@ -54,14 +56,44 @@ pub(crate) struct SenderApp {
     pub(crate) end: Option<Outcome>,
 }
 
-/// Time between two status lines without `--interval`.
-pub(crate) const STATUS_INTERVAL: Duration = Duration::from_secs(2);
-
 /// Time without an answer after which the sender says what it waits for. Handshakes over most paths
 /// are shorter.
 const SILENCE: Duration = Duration::from_secs(1);
 
 impl SenderApp {
+    pub(crate) fn new(
+        args: &SendArgs,
+        host: &str,
+        receiver: SocketAddr,
+        (measure, source): (Measure, Box<dyn Source>),
+        (status, start, stop): (Status, Instant, Stop),
+    ) -> Self {
+        Self {
+            host: host.into(),
+            source: Some(source),
+            measure,
+            stop,
+            status,
+            start,
+            opened_at: start,
+            receiver,
+            waiting_line: None,
+            is_local: args.host.as_ref().is_some_and(|host| host.value == Target::Local),
+            syns: 0,
+            interval: args.interval.unwrap_or(STATUS_INTERVAL),
+            bar: None,
+            next_line: None,
+            end: None,
+        }
+    }
+
+    /// Shows a bar instead of status lines, if there is one.
+    pub(crate) fn show(&mut self, bar: Option<TransferBar>) {
+        if bar.is_some() {
+            (self.bar, self.interval) = (bar, UPDATE_INTERVAL);
+        }
+    }
+
     /// Records that the handshake with an address begins.
     pub(crate) fn opened(&mut self, now: Instant, receiver: SocketAddr) {
         self.opened_at = now;

@@ -1,7 +1,6 @@
 //! Configuration of the sender, from the command-line arguments.
 
 use std::path::Path;
-use std::time::Duration;
 
 use rdt_endpoint::files::suggested_name;
 use rdt_transport::congestion::Algorithm;
@@ -9,13 +8,12 @@ use rdt_transport::{ConfigError, MAX_DATAGRAM, SenderConfig, StreamName};
 
 use crate::Failure;
 use crate::args::form::Form;
+use crate::args::native::MAX_GIVE_UP;
 use crate::args::target::Target;
-use crate::args::{Format, Positional, SendArgs};
+use crate::args::{Format, Positional, SendArgs, usage};
 
 /// Smallest datagram of the native format, bytes: room for a SYN.
 const MIN_NATIVE_DATAGRAM: usize = 128;
-/// Largest idle timeout of a connection.
-pub(crate) const MAX_GIVE_UP: Duration = Duration::from_secs(86_400);
 
 pub(super) fn configure(args: &SendArgs, form: &Form<'_>) -> Result<SenderConfig, Failure> {
     if args.seed.is_some() && form.host.value != Target::Local {
@@ -41,7 +39,7 @@ fn classic(args: &SendArgs, positional: &Positional) -> Result<SenderConfig, Fai
         Err(error @ ConfigError::WindowTooLarge { .. }) => {
             Err(usage(format!("{error}; a smaller W or a larger --memory helps")))
         }
-        Err(error) => Err(error.into()),
+        Err(error) => Err(usage(error)),
     }
 }
 
@@ -94,12 +92,8 @@ fn native(args: &SendArgs, positional: Option<&Positional>) -> Result<SenderConf
         Err(error @ ConfigError::WindowTooLarge { .. }) => {
             Err(usage(format!("{error}; a smaller window or a larger --memory helps")))
         }
-        Err(error) => Err(error.into()),
+        Err(error) => Err(usage(error)),
     }
-}
-
-fn usage(sentence: impl Into<String>) -> Failure {
-    Failure::Usage(sentence.into())
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use rdt_transport::{
 };
 use rdt_udp::UdpStats;
 
-use super::native::idle_timeout;
 use crate::args::Format;
+use crate::connection::idle_timeout;
 
 /// State of a transfer at its failure, from which the message is chosen.
 pub(super) struct ErrorContext<'a> {
@@ -56,102 +56,94 @@ impl ErrorContext<'_> {
         let sentence = match closed {
             Closed::Idle => self.silence_of(idle_timeout(self.config), ""),
             Closed::AeadLimit => {
-                format!("the transfer to {} ({}) ended: {closed}", self.host, self.address)
+                format!("the transfer to {} ended: {closed}", self.receiver())
             }
             // The text of a peer is escaped.
             Closed::Peer { text, .. } if !text.is_empty() => {
-                format!(
-                    "the receiver at {} ({}) closed the transfer: {}",
-                    self.host,
-                    self.address,
-                    text.escape_debug()
-                )
+                format!("the receiver at {} closed the transfer: {}", self.receiver(), text.escape_debug())
             }
             Closed::Refused(RefuseReason::Unencrypted) => format!(
-                "the receiver at {} ({}) takes encrypted transfers alone: leave out --insecure, or start it with --insecure, too",
-                self.host, self.address
+                "the receiver at {} takes encrypted transfers alone: leave out --insecure, or start it with --insecure, too",
+                self.receiver()
             ),
             _ => self.sentence(&error),
         };
         (phase, error, sentence)
     }
 
+    /// Returns the receiver as messages name it.
+    fn receiver(&self) -> String {
+        format!("{} ({})", self.host, self.address)
+    }
+
     pub(super) fn sentence(&self, error: &TransferError) -> String {
-        let Self { host, address, config, stats, socket, .. } = self;
+        let receiver = self.receiver();
+        let arrived = arrived(&self.stats, self.all_read);
         match error {
-            TransferError::Timeout { .. } if socket.lost_too_big > 0 => format!(
-                "packets of {} bytes do not fit the network to {host}: choose a smaller --packet-size",
-                config.packet_size
-            ),
-            TransferError::Timeout { .. } if *host == "local" && self.format == Format::Native => {
-                "the link that was asked for let no answer through".into()
-            }
-            TransferError::Timeout { attempts, .. } if *host == "local" => {
-                format!("the link that was asked for let no answer through in {attempts} attempts")
-            }
-            TransferError::Timeout { packet, attempts } if stats.handshake_rtt.is_some() => {
-                self.silence(*packet, *attempts)
-            }
-            TransferError::Timeout { .. } if socket.unreachable > 0 && socket.no_route => {
-                format!("the network reports that it has no way to {host} ({address}): check the address")
-            }
-            TransferError::Timeout { .. } if socket.unreachable > 0 => {
-                format!("no program listens at {host} ({address}): start rdt-recv there, or check the port")
-            }
-            TransferError::Timeout { attempts, .. } => {
-                let native = config.wire != Wire::Classic;
-                let hint = if native {
-                    " A receiver of the classic protocol alone wants --wire classic"
-                } else {
-                    " An rdt-recv that stores files takes classic transfers only with its option --insecure"
-                };
-                format!(
-                    "no answer from {host} ({address}) after {attempts} attempts: is rdt-recv running there, and does the path let UDP through?{hint}"
-                )
-            }
+            TransferError::Timeout { packet, attempts } => self.timeout(*packet, *attempts),
             // The receiver stores nothing before the FIN arrives.
-            TransferError::Closed(reason) => {
-                let arrived = arrived(stats, self.all_read);
-                closed(&format!("{host} ({address})"), *reason, &arrived)
-            }
-            TransferError::Gone if stats.handshake_rtt.is_none() => {
-                format!("no program listens at {host} ({address}): start rdt-recv there, or check the port")
-            }
+            TransferError::Closed(reason) => closed(&receiver, *reason, &arrived),
+            TransferError::Gone if self.stats.handshake_rtt.is_none() => nobody_listens(&receiver),
             TransferError::Gone => {
-                let arrived = arrived(stats, self.all_read);
-                format!("no program listens at {host} ({address}) any more: rdt-recv ended there; {arrived}")
+                format!("no program listens at {receiver} any more: rdt-recv ended there; {arrived}")
             }
             TransferError::NoProgress(limit) => format!(
-                "the receiver at {host} ({address}) answers, but took nothing for {:.0} s: what does it wait for? --no-progress allows more time; {}",
+                "the receiver at {receiver} answers, but took nothing for {:.0} s: what does it wait for? --no-progress allows more time; {arrived}",
                 limit.as_secs_f64(),
-                arrived(stats, self.all_read)
             ),
             TransferError::InvalidAcks => format!(
-                "the receiver at {host} ({address}) acknowledged packets that it cannot have: it is broken, or cheats; {}",
-                arrived(stats, self.all_read)
+                "the receiver at {receiver} acknowledged packets that it cannot have: it is broken, or cheats; {arrived}"
             ),
             TransferError::Version(versions) => format!(
-                "{host} ({address}) speaks {versions} of the native format, which this program does not: update the older of the two"
+                "{receiver} speaks {versions} of the native format, which this program does not: update the older of the two"
             ),
-            TransferError::Protocol => {
-                format!(
-                    "the receiver at {host} ({address}) broke the protocol; {}",
-                    arrived(stats, self.all_read)
-                )
-            }
+            TransferError::Protocol => format!("the receiver at {receiver} broke the protocol; {arrived}"),
             TransferError::FailedSend(number) | TransferError::FailedRecv(number) => {
-                format!("{host} ({address}): {}", io::Error::from_raw_os_error(*number))
+                format!("{receiver}: {}", io::Error::from_raw_os_error(*number))
             }
             other => other.to_string(),
         }
     }
 
+    /// Returns the message for a timeout.
+    fn timeout(&self, packet: u64, attempts: u32) -> String {
+        let (Self { host, config, socket, .. }, receiver) = (self, self.receiver());
+        if socket.lost_too_big > 0 {
+            let size = config.packet_size;
+            return format!(
+                "packets of {size} bytes do not fit the network to {host}: choose a smaller --packet-size"
+            );
+        }
+        if *host == "local" {
+            let native = self.format == Format::Native;
+            let times = if native { String::new() } else { format!(" in {attempts} attempts") };
+            return format!("the link that was asked for let no answer through{times}");
+        }
+        if self.stats.handshake_rtt.is_some() {
+            return self.silence(packet, attempts);
+        }
+        if socket.unreachable > 0 && socket.no_route {
+            return format!("the network reports that it has no way to {receiver}: check the address");
+        }
+        if socket.unreachable > 0 {
+            return nobody_listens(&receiver);
+        }
+        let hint = match config.wire {
+            Wire::Classic => {
+                "An rdt-recv that stores files takes classic transfers only with its option --insecure"
+            }
+            Wire::Native => "A receiver of the classic protocol alone wants --wire classic",
+        };
+        format!(
+            "no answer from {receiver} after {attempts} attempts: is rdt-recv running there, and does the path let UDP through? {hint}"
+        )
+    }
+
     /// Returns the message for a native receiver that was silent for `time`.
     fn silence_of(&self, time: Duration, gone: &str) -> String {
         format!(
-            "the receiver at {} ({}) stopped answering: no answer for {:.1} s, {} bytes were acknowledged{gone}",
-            self.host,
-            self.address,
+            "the receiver at {} stopped answering: no answer for {:.1} s, {} bytes were acknowledged{gone}",
+            self.receiver(),
             time.as_secs_f64(),
             self.stats.bytes_acked
         )
@@ -159,14 +151,14 @@ impl ErrorContext<'_> {
 
     /// Returns the message for a timeout after the handshake.
     fn silence(&self, packet: u64, attempts: u32) -> String {
-        let Self { host, address, config, stats, socket, .. } = self;
-        let size = config.packet_size;
+        let Self { config, stats, socket, .. } = self;
+        let (receiver, size) = (self.receiver(), config.packet_size);
         // ICMP errors of earlier SYNs may date from before the receiver's start; the answered SYN
         // caused none. So as many errors as SYNs show that the receiver ended later.
         let gone = socket.unreachable >= self.syns;
         if !gone && stats.snd_una == 0 && stats.snd_nxt > 0 && size > ReceiverConfig::REFERENCE_DATAGRAM {
             return format!(
-                "no answer from {host} ({address}) to packets of {size} bytes: more than {} needs rdt-recv --no-link or --dummy",
+                "no answer from {receiver} to packets of {size} bytes: more than {} needs rdt-recv --no-link or --dummy",
                 ReceiverConfig::REFERENCE_DATAGRAM,
             );
         }
@@ -179,9 +171,13 @@ impl ErrorContext<'_> {
             return self.silence_of(config.give_up, gone);
         }
         format!(
-            "the receiver at {host} ({address}) stopped answering: no answer to packet {packet} after {attempts} attempts{gone}"
+            "the receiver at {receiver} stopped answering: no answer to packet {packet} after {attempts} attempts{gone}"
         )
     }
+}
+
+fn nobody_listens(receiver: &str) -> String {
+    format!("no program listens at {receiver}: start rdt-recv there, or check the port")
 }
 
 fn closed(receiver: &str, reason: CloseReason, arrived: &str) -> String {

@@ -1,7 +1,7 @@
 //! HOST `local`: an embedded receiver on a thread of its own, reached through a loopback port.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -27,7 +27,8 @@ pub(crate) struct LocalReceiver {
     /// Key of the receiver; `None` for a classic transfer.
     pub(crate) key: Option<PublicKey>,
     stop: Stop,
-    thread: JoinHandle<Result<ReceiverReport, SocketError>>,
+    /// `None` once it was joined.
+    thread: Mutex<Option<JoinHandle<Result<ReceiverReport, SocketError>>>>,
 }
 
 impl LocalReceiver {
@@ -81,13 +82,17 @@ impl LocalReceiver {
             let seed = asked.then_some(seed);
             Ok(ReceiverReport { seed, stats: server.stats(), socket: io.stats(), offload: io.offload() })
         });
-        Ok(Self { address, occupancy, key, stop, thread })
+        Ok(Self { address, occupancy, key, stop, thread: Mutex::new(Some(thread)) })
     }
 
-    pub(crate) fn finish(self) -> Result<ReceiverReport, SocketError> {
+    /// Ends the receiver, and returns its report; `None` if it has ended before.
+    pub(crate) fn finish(&self) -> Result<Option<ReceiverReport>, SocketError> {
         self.stop.set();
-        self.thread.join().unwrap_or_else(|_| {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(thread) = thread else { return Ok(None) };
+        let ended = thread.join().unwrap_or_else(|_| {
             Err(SocketError::Receive(std::io::Error::other("the embedded receiver's thread ended by itself")))
-        })
+        });
+        ended.map(Some)
     }
 }

@@ -2,40 +2,39 @@
 
 pub(crate) mod app;
 pub(crate) mod config;
-pub(crate) mod data;
 mod error_text;
 pub(crate) mod local;
-pub(crate) mod measure;
 pub(crate) mod native;
-pub(crate) mod parallel;
-pub(crate) mod qlog_file;
 pub(crate) mod sending;
 pub(crate) mod transfer;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use rdt_program::{Console, Stop, host_port, talk};
-use rdt_transport::{InitiatorConfig, Phase, Sender, SenderConfig, SenderStats, TransferError};
-use rdt_trust::{Dialer, Surroundings, TrustError, os_entropy};
+use rdt_program::{Console, Stop};
+use rdt_transport::{InitiatorConfig, Sender, SenderConfig, SenderStats};
+use rdt_trust::{TrustError, os_entropy};
 use rdt_udp::{UdpOptions, clock};
+use serde_json::Value;
 
 use crate::Failure;
 use crate::args::form::Form;
-use crate::args::target::Target;
 use crate::args::{Format, SendArgs, Switch};
+use crate::data::Data;
+use crate::frame::{self, Kind};
+use crate::host::{Found, find};
+use crate::measure::{Measure, Wanted};
+use crate::output::receiver_report::ReceiverReport;
 use crate::output::status::{Status, Style};
 use crate::output::summary::Summary;
+use crate::parallel::Ended;
 use crate::recv::draw_seed;
 use crate::socket;
 use config::configure;
-use data::Data;
 use local::LocalReceiver;
-use measure::{Measure, Wanted};
 use native::NativeSender;
 use sending::Sending;
-use transfer::{Ended, Plan, Remote, Transfer};
+use transfer::{Plan, Remote, Transfer};
 
 pub(crate) fn command(args: &SendArgs) -> Result<(), Failure> {
     if let Some(wire) = args.kernel_wire() {
@@ -43,63 +42,104 @@ pub(crate) fn command(args: &SendArgs) -> Result<(), Failure> {
     }
     let form = Form::new(args)?;
     let config = configure(args, &form)?;
-    let data = Data::parse(args, form.stdin)?;
-    qlog_file::check_outputs(args, &data)?;
-    let style = if args.json { Style::Json { quiet: args.quiet } } else { Style::Text { quiet: args.quiet } };
-    let start = clock::now();
-    let console = Console::default();
-    let status = Status::new(console.clone(), style, start, &config, form.format);
-    status.parameters(&config);
-    data.announce(&status);
-
-    let host = form.host_name();
-    let unopened = |failure| {
-        let status = Status::new(console.clone(), style, start, &config, form.format);
-        unopened(&host, &config, &status, form.format, failure)
-    };
-    let receiver = Receiver::find(args, &form, &config, &status, start).map_err(unopened)?;
-    let options = UdpOptions {
-        by_reference: args.zero_copy == Switch::On,
-        ..socket::of_sender(&config, args.socket_buffer, args.offload.options())
-    };
-    let initiator = receiver.initiator();
-    let Receiver { addresses, dialer, local } = receiver;
-    let remote = Remote { host: &host, addresses: &addresses, options };
-    let dialer = dialer.map(Arc::new);
-    if args.parallel > 1 {
-        parallel::run(args, &form, parallel::Target { status, remote, dialer, initiator, local }, start)?;
-        return console.finish(args.json).map_err(Failure::stdout);
-    }
-    let stop = Stop::default();
-    stop.on_interrupt();
-    let plan = Plan { format: form.format, config: config.clone(), dialer, data, status, start, stop };
-    let ended = match form.format {
-        Format::Native => open_native(args, remote, plan, initiator).map(|it| run(it, local)),
-        Format::Classic => open_classic(args, remote, plan).map(|it| run(it, local)),
-    };
-    ended.map_err(unopened)??;
-    console.finish(args.json).map_err(Failure::stdout)
+    frame::run(&Stored { args, form, config, start: clock::now() })
 }
 
-/// Prints the summary of a transfer that failed before it was opened.
-fn unopened(host: &str, config: &SenderConfig, status: &Status, format: Format, failure: Failure) -> Failure {
-    let summary = Summary {
-        host,
-        address: None,
-        config,
-        stats: &SenderStats::default(),
-        measure: &Measure::new(Wanted::default()),
-        status,
-        socket: None,
-        failure: Some(&failure),
-        crc_received: None,
-        is_confirmed: false,
-        protection: None,
-        format,
-        receiver: None,
-    };
-    status.summary(summary.json());
-    failure
+/// Transfers to a receiver that may store them.
+struct Stored<'a> {
+    args: &'a SendArgs,
+    form: Form<'a>,
+    config: SenderConfig,
+    start: Instant,
+}
+
+impl Kind for Stored<'_> {
+    type Local = LocalReceiver;
+
+    fn args(&self) -> (&SendArgs, bool) {
+        (self.args, self.form.stdin)
+    }
+
+    fn names(&self) -> (String, &'static str) {
+        (self.form.host.name(), self.form.format.name())
+    }
+
+    fn status(&self, console: Console, style: Style) -> Status {
+        Status::new(console, style, self.start, &self.config, self.form.format)
+    }
+
+    fn announce(&self, status: &Status, data: &Data) -> Result<(), Failure> {
+        status.parameters(&self.config);
+        data.announce(status);
+        Ok(())
+    }
+
+    fn find(&self, status: &Status) -> Result<Found<LocalReceiver>, Failure> {
+        let Self { args, form, config, start } = self;
+        let start_local = || {
+            let seed = args.seed.unwrap_or_else(draw_seed);
+            let options = socket::of_receiver(1, args.socket_buffer, args.offload.options());
+            let local =
+                LocalReceiver::start(seed, (form.format, args.insecure), config, &args.native, options)?;
+            let (address, key) = (local.address, local.key);
+            Ok((local, address, key))
+        };
+        let is_encrypted = form.format == Format::Native && !args.insecure;
+        let mut found = find(args, &form.host.value, is_encrypted, (status, *start), start_local)?;
+        if form.format == Format::Classic {
+            // Classic senders take the first one, as the reference does.
+            found.addresses.truncate(1);
+        }
+        Ok(found)
+    }
+
+    fn run(
+        &self,
+        found: &Found<LocalReceiver>,
+        status: Status,
+        data: Data,
+        stop: &Stop,
+    ) -> Result<Ended, Failure> {
+        let Self { args, form, start, .. } = self;
+        let config = configure(args, form)?;
+        let options = UdpOptions {
+            by_reference: args.zero_copy == Switch::On,
+            ..socket::of_sender(&config, args.socket_buffer, args.offload.options())
+        };
+        let remote = Remote { host: &form.host.name(), addresses: &found.addresses, options };
+        let (dialer, stop) = (found.dialer.clone(), stop.clone());
+        let plan = Plan { format: form.format, config, dialer, data, status, start: *start, stop };
+        match form.format {
+            Format::Native => {
+                let transfer = open_native(args, remote, plan, found.initiator.clone())?;
+                to_end(transfer, found.local.as_ref(), args)
+            }
+            Format::Classic => to_end(open_classic(args, remote, plan)?, found.local.as_ref(), args),
+        }
+    }
+
+    fn unopened(&self, status: Status, failure: &Failure) -> Value {
+        let summary = Summary {
+            host: &self.form.host.name(),
+            address: None,
+            config: &self.config,
+            stats: &SenderStats::default(),
+            measure: &Measure::new(Wanted::default()),
+            status: &status,
+            socket: None,
+            failure: Some(failure),
+            crc_received: None,
+            is_confirmed: false,
+            protection: None,
+            format: self.form.format,
+            receiver: None,
+        };
+        summary.json()
+    }
+
+    fn finish(local: &LocalReceiver) -> Result<Option<ReceiverReport>, Failure> {
+        Ok(local.finish()?)
+    }
 }
 
 fn open_native(
@@ -126,109 +166,19 @@ fn open_classic(args: &SendArgs, remote: Remote<'_>, plan: Plan) -> Result<Trans
     })
 }
 
-/// Runs one of several transfers to the end.
-fn run_to_end(
-    args: &SendArgs,
-    remote: Remote<'_>,
-    plan: Plan,
-    initiator: InitiatorConfig,
+fn to_end(
+    mut transfer: Transfer<impl Sending>,
     local: Option<&LocalReceiver>,
+    args: &SendArgs,
 ) -> Result<Ended, Failure> {
-    Ok(match plan.format {
-        Format::Native => to_end(&mut open_native(args, remote, plan, initiator)?, local),
-        Format::Classic => to_end(&mut open_classic(args, remote, plan)?, local),
-    })
-}
-
-fn to_end(transfer: &mut Transfer<impl Sending>, local: Option<&LocalReceiver>) -> Ended {
     if let Some(local) = local {
         transfer.socket.limit(Arc::clone(&local.occupancy));
     }
     let end = transfer.run();
-    transfer.end(end, None)
-}
-
-/// Where the transfer goes.
-struct Receiver {
-    addresses: Vec<SocketAddr>,
-    /// Keys and known hosts; `None` without encryption, and for HOST `local`.
-    dialer: Option<Dialer>,
-    local: Option<LocalReceiver>,
-}
-
-impl Receiver {
-    /// Resolves HOST and reads the files of keys, or starts the embedded receiver.
-    fn find(
-        args: &SendArgs,
-        form: &Form<'_>,
-        config: &SenderConfig,
-        status: &Status,
-        start: Instant,
-    ) -> Result<Self, Failure> {
-        match &form.host.value {
-            Target::Local => {
-                let seed = args.seed.unwrap_or_else(draw_seed);
-                let options = socket::of_receiver(1, args.socket_buffer, args.offload.options());
-                let local =
-                    LocalReceiver::start(seed, (form.format, args.insecure), config, &args.native, options)?;
-                Ok(Self { addresses: vec![local.address], dialer: None, local: Some(local) })
-            }
-            Target::Ticket(ticket) => {
-                let dialer = args.trust.dialer(ticket, &surroundings())?;
-                Ok(Self { addresses: ticket.addresses(), dialer: Some(dialer), local: None })
-            }
-            Target::Remote { host, port } => {
-                let mut addresses = lookup(host, *port, status, start)?;
-                if form.format == Format::Classic {
-                    // Classic senders take the first one, as the reference does.
-                    addresses.truncate(1);
-                }
-                let remote = rdt_trust::Remote::Host { host: host.clone(), port: *port };
-                let dial = || args.trust.dialer(&remote, &surroundings());
-                let has_keys = form.format == Format::Native && !args.insecure;
-                let dialer = has_keys.then(dial).transpose()?;
-                Ok(Self { addresses, dialer, local: None })
-            }
-        }
-    }
-
-    /// Returns the keys for a connection. Without encryption, any key of the receiver is good.
-    fn initiator(&self) -> InitiatorConfig {
-        let local_key = || self.local.as_ref().and_then(|local| local.key);
-        self.dialer.as_ref().map_or_else(
-            || InitiatorConfig { remote: local_key(), ..InitiatorConfig::default() },
-            Dialer::initiator,
-        )
-    }
-}
-
-fn run(mut transfer: Transfer<impl Sending>, local: Option<LocalReceiver>) -> Result<(), Failure> {
-    if let Some(local) = &local {
-        transfer.socket.limit(Arc::clone(&local.occupancy));
-    }
-    let end = transfer.run();
-    let receiver = local.map(LocalReceiver::finish).transpose()?;
-    transfer.conclude(end, receiver.as_ref())
-}
-
-/// Returns the connection of `rdt-trust` to this program.
-pub(crate) fn surroundings() -> Surroundings {
-    Surroundings { say: Arc::new(talk), warn: Arc::new(talk), unix_time_s: Arc::new(clock::unix_time_s) }
-}
-
-/// Resolves a name to at least one address.
-pub(crate) fn lookup(
-    host: &str,
-    port: u16,
-    status: &Status,
-    start: Instant,
-) -> Result<Vec<SocketAddr>, Failure> {
-    let addresses = host_port::resolve(host, port);
-    if !addresses.is_empty() {
-        return Ok(addresses);
-    }
-    let time = clock::now().saturating_duration_since(start).as_secs_f64();
-    status.text(&format!("[{time:.3}]\ttarget {host} is invalid"));
-    let (error, sentence) = (TransferError::InvalidName(host.into()), format!("no such host: {host}"));
-    Err(status.failed(Phase::Connect, Failure::Transfer { phase: Phase::Connect, error, sentence }))
+    // Of several transfers, the sum has the report.
+    let receiver = match local {
+        Some(local) if args.parallel == 1 => local.finish()?,
+        _ => None,
+    };
+    Ok(transfer.end(end, receiver.as_ref()))
 }

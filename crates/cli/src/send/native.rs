@@ -9,12 +9,9 @@ use rdt_transport::{
     Ecn, Endpoint, FramePool, InitiatorConfig, Observer, SenderConfig, SenderStats, TransmitBuf,
 };
 
-use super::sending::{Progress, Protection, Sending};
-
+use super::sending::{Progress, Sending};
+use crate::connection::{Protection, idle_timeout};
 use crate::source::{Sink, Source, fill};
-
-/// Least silence of the receiver after which the connection ends: three keep-alives.
-const MIN_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) struct NativeSender {
     set: ConnectionSet<()>,
@@ -56,11 +53,6 @@ pub(crate) fn config_of(sender: SenderConfig, unencrypted: bool) -> ConnectionCo
 fn limited(config: &ConnectionConfig, handshake_give_up: Duration) -> ConnectionConfig {
     let sender = SenderConfig { handshake_give_up, ..config.sender.clone() };
     ConnectionConfig { sender, ..config.clone() }
-}
-
-/// Returns the silence of the receiver after which the connection ends.
-pub(crate) fn idle_timeout(sender: &SenderConfig) -> Duration {
-    sender.give_up.max(MIN_IDLE_TIMEOUT)
 }
 
 impl Sending for NativeSender {

@@ -3,11 +3,11 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use rdt_crypto::{Aead, PublicKey};
 use rdt_transport::{
     Closed, Endpoint, InitiatorConfig, Observer, Phase, Sender, SenderEvent, SenderStats, TransferError,
 };
 
+use crate::connection::Protection;
 use crate::source::{Sink, Source, fill};
 
 /// Sender of one transfer.
@@ -49,39 +49,6 @@ pub(crate) enum Progress {
     Failed { phase: Phase, error: TransferError },
     /// The connection ended before the transfer was confirmed.
     Closed(Closed),
-}
-
-/// Encryption and authentication of a native transfer.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Protection {
-    pub(crate) aead: Aead,
-    /// Key of the receiver; `None` without encryption.
-    pub(crate) receiver: Option<PublicKey>,
-}
-
-impl Protection {
-    /// Returns the protection of a connection; `None` before its handshake.
-    pub(crate) fn of(aead: Option<Aead>, receiver: Option<PublicKey>) -> Option<Self> {
-        let (aead, receiver) = (aead?, receiver?);
-        Some(Self { aead, receiver: aead.is_encrypted().then_some(receiver) })
-    }
-
-    /// Returns the words of the last lines.
-    pub(crate) fn remark(&self) -> String {
-        match self.aead {
-            Aead::None => "not encrypted".into(),
-            aead => format!("encrypted by {}", aead_name(aead)),
-        }
-    }
-}
-
-fn aead_name(aead: Aead) -> &'static str {
-    match aead {
-        Aead::Aes128Gcm => "AES-128-GCM",
-        Aead::Aes256Gcm => "AES-256-GCM",
-        Aead::ChaCha20Poly1305 => "ChaCha20-Poly1305",
-        Aead::None => "none",
-    }
 }
 
 impl Sending for Sender {

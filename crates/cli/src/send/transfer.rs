@@ -15,27 +15,26 @@ use rdt_transport::{
 use rdt_trust::{ADDRESS_GIVE_UP, Attempt, AttemptEnd, Candidates, ChangedKeyProof, Dialer, bind_towards};
 use rdt_udp::{Connected, SocketError, UdpIo, UdpOptions, UdpStats, Waiter, clock};
 
-use serde_json::Value;
-
-use super::app::{Outcome, STATUS_INTERVAL, SenderApp};
-use super::data::Data;
+use super::app::{Outcome, SenderApp};
 use super::error_text::ErrorContext;
-use super::measure::{Measure, Wanted};
-use super::qlog_file::{self, QlogFile, or_unwritten};
 use super::sending::Sending;
 use crate::args::Format;
-use crate::args::target::Target;
+use crate::data::Data;
+use crate::exit::{CHECKSUM, transfer_failure};
+use crate::measure::{Measure, Wanted};
 use crate::output::counters::{idle_line, idle_share};
 use crate::output::format::{megabytes, ms};
 use crate::output::limit::Limited;
 use crate::output::packet_log::PacketLog;
+use crate::output::qlog_file::{self, QlogFile, or_unwritten};
 use crate::output::receiver_report::ReceiverReport;
 use crate::output::rtt_histogram::RttQuantiles;
 use crate::output::sockets::{sent_line, warnings};
 use crate::output::status::CsvFile;
 use crate::output::status::Status;
-use crate::output::status::{TransferBar, UPDATE_INTERVAL};
 use crate::output::summary::{ChecksumCheck, Summary};
+use crate::output::transfer_bar::TransferBar;
+use crate::parallel::Ended;
 use crate::socket::FLUSH_TIMEOUT;
 use crate::{Failure, SendArgs, resources};
 
@@ -80,18 +79,6 @@ pub(crate) struct Plan {
     pub(crate) stop: Stop,
 }
 
-/// Result of a transfer.
-pub(crate) struct Ended {
-    /// Counts without the omitted start.
-    pub(crate) counted: SenderStats,
-    /// `None` for a transfer that is too short, and for one that the other side sent.
-    pub(crate) limited: Option<Limited>,
-    /// Over TCP of the kernel: of its smoothed RTT.
-    pub(crate) rtt: Option<RttQuantiles>,
-    pub(crate) summary: Value,
-    pub(crate) failure: Option<Failure>,
-}
-
 impl<S: Sending> Transfer<S> {
     /// Prepares a transfer. `open` creates its sender, which gives the first address so much time
     /// for an answer. Its stream takes frames from the pool.
@@ -107,45 +94,22 @@ impl<S: Sending> Transfer<S> {
         let is_ipv4 = io.local_addr().is_ok_and(|local| local.is_ipv4());
         let reached: Vec<_> = addresses.iter().copied().filter(|to| to.is_ipv4() || !is_ipv4).collect();
         let candidates = Candidates::new(clock::now(), &reached, config.handshake_give_up)
-            .ok_or_else(|| Failure::Usage("the receiver has no address".into()))?;
+            .ok_or_else(|| Failure::usage("the receiver has no address"))?;
         let Attempt { address, give_up } = candidates.current();
         let waiter = Waiter::new(io.socket(), Duration::ZERO).map_err(SocketError::Receive)?;
         stop.add(waiter.waker());
         let input = data.name();
         let bar = bar(args, format, &data);
-        let wanted = Wanted {
-            time: args.time,
-            omit: args.omit.unwrap_or_default(),
-            idle_probes: args.idle_rtt.unwrap_or(0),
-        };
-        let measure = Measure::new(wanted);
-        let source =
-            data.source(waiter.waker()).map_err(|error| Failure::Input { name: input.clone(), error })?;
+        let measure = Measure::new(Wanted::of(args));
+        let source = data.source(waiter.waker()).map_err(|error| Failure::input(&input, &error))?;
         let mut socket = Connected::new(io, address);
-        let sender = open(config.clone(), give_up, send_memory(&mut socket))?;
+        let sender = open(config.clone(), give_up, send_memory(&mut socket)).map_err(Failure::usage)?;
         let create = |path| QlogFile::create(path, args.force, start, &reached, &config);
         let qlog = args.qlog.as_deref().map(create).transpose()?;
         status.csv = args.csv.as_deref().map(|path| CsvFile::create(path, args.force)).transpose()?;
-        let sending = SenderApp {
-            host: host.into(),
-            source: Some(measure.gated(source)),
-            measure,
-            stop,
-            status,
-            start,
-            opened_at: start,
-            receiver: address,
-            waiting_line: None,
-            is_local: args.host.as_ref().is_some_and(|host| host.value == Target::Local),
-            syns: 0,
-            interval: match bar {
-                Some(_) => UPDATE_INTERVAL,
-                None => args.interval.unwrap_or(STATUS_INTERVAL),
-            },
-            bar,
-            next_line: None,
-            end: None,
-        };
+        let source = measure.gated(source);
+        let mut sending = SenderApp::new(args, host, address, (measure, source), (status, start, stop));
+        sending.show(bar);
         let mut transfer = Self {
             host: host.into(),
             address,
@@ -234,18 +198,7 @@ impl<S: Sending> Transfer<S> {
         self.sender.observe(Box::new(observers));
     }
 
-    /// Prints the last lines, and returns the failure that determines the exit code.
-    pub(crate) fn conclude(
-        &mut self,
-        end: Result<(), SocketError>,
-        receiver: Option<&ReceiverReport>,
-    ) -> Result<(), Failure> {
-        let Ended { summary, failure, .. } = self.end(end, receiver);
-        self.sending.status.summary(summary);
-        failure.map_or(Ok(()), Err)
-    }
-
-    /// Prints the last lines except the summary, which it returns.
+    /// Prints the last lines.
     pub(crate) fn end(&mut self, end: Result<(), SocketError>, receiver: Option<&ReceiverReport>) -> Ended {
         let stats = self.sender.stats();
         let end = match end {
@@ -280,6 +233,7 @@ impl<S: Sending> Transfer<S> {
             receiver,
         };
         let summary = summary.json();
+        self.sending.status.summary(summary.clone());
         let limited = Limited::of(&self.config, &counted);
         let rtt = self.sending.measure.rtt().quantiles();
         Ended { counted, limited, rtt, summary, failure }
@@ -294,19 +248,22 @@ impl<S: Sending> Transfer<S> {
             }
             Outcome::Failed { phase, error } => {
                 let sentence = self.error_context().sentence(&error);
-                Some(self.sending.status.failed(phase, Failure::Transfer { phase, error, sentence }))
+                let failure = transfer_failure(phase, error, sentence);
+                self.sending.status.failed(phase, &failure);
+                Some(failure)
             }
             Outcome::Closed(closed) => {
                 let (phase, error, sentence) = self.error_context().closed(&closed);
                 let refusal = self.dialer.as_ref().and_then(|dialer| dialer.refusal(&self.host, &closed));
-                let failure = refusal.map_or(Failure::Transfer { phase, error, sentence }, Failure::from);
-                Some(self.sending.status.failed(phase, failure))
+                let failure = refusal.map_or_else(|| transfer_failure(phase, error, sentence), Failure::from);
+                self.sending.status.failed(phase, &failure);
+                Some(failure)
             }
-            Outcome::Unreadable(error) => Some(Failure::Input { name: self.input.clone(), error }),
+            Outcome::Unreadable(error) => Some(Failure::input(&self.input, &error)),
             Outcome::Interrupted => {
                 // The line counts from the line before it, the omitted start included.
                 self.sending.status.interrupted(clock::now(), &self.sender.stats());
-                Some(Failure::Interrupted)
+                Some(Failure::interrupted())
             }
         }
     }
@@ -397,7 +354,12 @@ fn check_sum(ours: u32, theirs: u32) -> Option<Failure> {
             talk("the receiver did not check the data: it answered checksum 0");
             None
         }
-        ChecksumCheck::Wrong => Some(Failure::Checksum { ours, theirs }),
+        ChecksumCheck::Wrong => Some(Failure::new(
+            CHECKSUM,
+            format_args!(
+                "the receiver's checksum {theirs:X} is not the sender's {ours:X}: what arrived is wrong"
+            ),
+        )),
     }
 }
 

@@ -12,7 +12,7 @@ use rustix::fs::{
 };
 
 use super::part::{is_private, remove};
-use crate::directory::Directory;
+use crate::directory::{Directory, mode_of};
 use crate::name::{PROBE, Temporary};
 use crate::protocol::Entry;
 
@@ -159,10 +159,6 @@ pub(super) fn unfinished() -> Mode {
 pub(super) fn is_unfinished(stat: &Stat) -> bool {
     let is_own = stat.st_uid == rustix::process::geteuid().as_raw();
     is_own && mode_of(stat) & !Mode::SGID == unfinished()
-}
-
-pub(super) fn mode_of(stat: &Stat) -> Mode {
-    Mode::from_raw_mode(stat.st_mode & 0o7777)
 }
 
 #[allow(clippy::unnecessary_cast, clippy::cast_sign_loss, reason = "systems have different types")]

@@ -195,6 +195,18 @@ fn link_and_unlink(directory: impl AsFd, from: &[u8], to: &[u8]) -> Result<(), E
     unlinkat(&directory, from, AtFlags::empty())
 }
 
+/// Returns the numbered name under which an earlier copy that kept both has stored an entry.
+/// `is_same` returns `None` for a free name, with which the search ends.
+pub(super) fn kept_before(name: &[u8], mut is_same: impl FnMut(&[u8]) -> Option<bool>) -> Option<Vec<u8>> {
+    for number in 2..MAX_NUMBER {
+        let name = numbered(name, number);
+        if is_same(&name)? {
+            return Some(name);
+        }
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -316,28 +316,18 @@ fn handle(
         }
         FromSource::Total { files, bytes } => shared.report.event(&Event::Total { files, bytes }),
         FromSource::Hole { id, offset, len } => {
-            order.part(id)?;
-            queues.job(id, Job::Hole { offset, len }, room);
+            order.part(id).map(|()| queues.job(id, Job::Hole { offset, len }, room))?;
         }
         FromSource::Group { id, chaining_value } => {
-            order.part(id)?;
-            queues.job(id, Job::Group(chaining_value), room);
+            order.part(id).map(|()| queues.job(id, Job::Group(chaining_value), room))?;
         }
-        FromSource::End { id, root } => {
-            order.end(id)?;
-            queues.job(id, Job::End(root), room);
-        }
+        FromSource::End { id, root } => order.end(id).map(|()| queues.job(id, Job::End(root), room))?,
         FromSource::Stopped { id, text, is_unchanged } => {
-            order.end(id)?;
-            queues.job(id, Job::Stopped { text, is_unchanged }, room);
+            order.end(id).map(|()| queues.job(id, Job::Stopped { text, is_unchanged }, room))?;
         }
-        FromSource::Same { id } => {
-            order.end(id)?;
-            queues.job(id, Job::Same, room);
-        }
+        FromSource::Same { id } => order.end(id).map(|()| queues.job(id, Job::Same, room))?,
         FromSource::Different { id, root } => {
-            order.end(id)?;
-            queues.job(id, Job::Different { root }, room);
+            order.end(id).map(|()| queues.job(id, Job::Different { root }, room))?;
         }
         FromSource::Finish if shared.unresolved.load(Ordering::Relaxed) > 0 => {
             return Err(CopyError::Protocol("the end before all entries are resolved".into()));

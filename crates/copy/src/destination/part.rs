@@ -13,8 +13,7 @@ use rdt_udp::clock;
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Stat, fchmod, flock, fstat, unlinkat};
 use rustix::io::Errno;
 
-use super::attributes::mode_of;
-use crate::directory::{Directory, device, inode};
+use crate::directory::{Directory, device, inode, mode_of};
 use crate::journal::{Checkpoint, Journal, Subject};
 use crate::name::Temporary;
 

@@ -11,16 +11,16 @@ use std::sync::mpsc::{Receiver, Sender};
 use rustix::fs::{FileType, Mode, Stat, fchmod, fstat, mkdirat};
 use rustix::io::Errno;
 
-use super::attributes::{Attributes, NewMode, TimeProbe, fillable, is_unfinished, mode_of, unfinished};
+use super::attributes::{Attributes, NewMode, TimeProbe, fillable, is_unfinished, unfinished};
 use super::buffers::Room;
-use super::final_name::{DIFFERS, FinalName, MAX_NUMBER, Placement, is_link};
+use super::final_name::{DIFFERS, FinalName, Placement, is_link, kept_before};
 use super::marker::Marker;
-use super::part::{find_checkpoint, remove_left};
-use super::tree::{Ended, Node, NodeEntry, Shared, Target};
-use super::worker::{Job, Plan, Work};
-use crate::directory::Directory;
+use super::part::remove_left;
+use super::tree::{Ended, Node, NodeEntry, Plan, Shared, Target};
+use super::worker::{Job, Work};
+use crate::directory::{Directory, is_file_of, mode_of};
 use crate::journal::Subject;
-use crate::name::{Temporary, numbered, refuse};
+use crate::name::{Temporary, refuse};
 use crate::protocol::{
     Entry, EntryKind, FromDestination, MAX_DEPTH, MAX_NAME_BYTES, MAX_TARGET_BYTES, RawPath, Start, Token,
     WireSkip,
@@ -399,24 +399,6 @@ enum Verdict {
     Copy,
 }
 
-/// Returns true for a regular file of this size.
-pub(super) fn is_file_of(stat: &Stat, size: u64) -> bool {
-    let is_regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-    is_regular && u64::try_from(stat.st_size) == Ok(size)
-}
-
-/// Returns the numbered name under which an earlier copy that kept both has stored an entry.
-/// `is_same` returns `None` for a free name, with which the search ends.
-pub(super) fn kept_before(name: &[u8], mut is_same: impl FnMut(&[u8]) -> Option<bool>) -> Option<Vec<u8>> {
-    for number in 2..MAX_NUMBER {
-        let name = numbered(name, number);
-        if is_same(&name)? {
-            return Some(name);
-        }
-    }
-    None
-}
-
 /// Directory that was created or opened.
 pub(super) struct Entered {
     /// `None`: a dry run would create it.
@@ -468,14 +450,4 @@ pub(super) fn enter(
 
 fn is_directory(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::Directory
-}
-
-impl Plan {
-    /// Finds where an earlier copy of a large file ended.
-    pub(super) fn find_checkpoint(&mut self) -> io::Result<()> {
-        if self.target.size > GROUP_BYTES {
-            self.resume = find_checkpoint(&self.directory, &self.names, &self.subject)?;
-        }
-        Ok(())
-    }
 }

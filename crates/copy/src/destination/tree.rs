@@ -14,13 +14,14 @@ use tokio::sync::mpsc::{Sender, UnboundedSender};
 
 use super::attributes::{Attributes, NewMode};
 use super::final_name::{Placed, Placement};
-use super::part::remove;
-use super::worker::Plan;
+use super::part::{find_checkpoint, remove};
 use crate::directory::Directory;
+use crate::journal::{Checkpoint, Subject};
 use crate::name::Temporary;
 use crate::protocol::{FromDestination, WireSkip};
 use crate::report::{Lost, Report};
 use crate::superseded_sessions::Running;
+use crate::tree_hash::GROUP_BYTES;
 use crate::{CopyError, DestinationOptions, Existing, Kind};
 
 /// Time after the start for which a copy waits for files that another copy holds. The server of a
@@ -144,6 +145,27 @@ impl Target {
         if name != self.name {
             self.other_name = Some(name);
         }
+    }
+}
+
+/// File that is to be copied.
+pub(super) struct Plan {
+    pub(super) target: Target,
+    pub(super) directory: Arc<Directory>,
+    pub(super) names: Temporary,
+    pub(super) subject: Subject,
+    pub(super) attributes: Attributes,
+    /// Where an earlier copy ended.
+    pub(super) resume: Option<Checkpoint>,
+}
+
+impl Plan {
+    /// Finds where an earlier copy of a large file ended.
+    pub(super) fn find_checkpoint(&mut self) -> io::Result<()> {
+        if self.target.size > GROUP_BYTES {
+            self.resume = find_checkpoint(&self.directory, &self.names, &self.subject)?;
+        }
+        Ok(())
     }
 }
 

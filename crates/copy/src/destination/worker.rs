@@ -11,15 +11,13 @@ use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags, fstat};
 
-use super::attributes::{Attributes, mtime};
+use super::attributes::mtime;
 use super::buffers::{Buffer, Room};
-use super::final_name::{DIFFERS, FinalName, Placement};
+use super::final_name::{DIFFERS, FinalName, Placement, kept_before};
 use super::part::Part;
-use super::plan::{is_file_of, kept_before};
-use super::tree::{Ended, Shared, Target};
-use crate::directory::Directory;
-use crate::journal::{Checkpoint, Subject};
-use crate::name::Temporary;
+use super::tree::{Ended, Plan, Shared, Target};
+use crate::directory::is_file_of;
+use crate::journal::Checkpoint;
 use crate::protocol::{FromDestination, HashBytes, Start, WireSkip};
 use crate::source::read::hash_rest;
 use crate::tree_hash::{GROUP_BYTES, TreeHash};
@@ -64,17 +62,6 @@ pub(super) enum Job {
     Different {
         root: HashBytes,
     },
-}
-
-/// File that is to be copied.
-pub(super) struct Plan {
-    pub(super) target: Target,
-    pub(super) directory: Arc<Directory>,
-    pub(super) names: Temporary,
-    pub(super) subject: Subject,
-    pub(super) attributes: Attributes,
-    /// Where an earlier copy ended.
-    pub(super) resume: Option<Checkpoint>,
 }
 
 /// Thread that writes files.
@@ -142,7 +129,7 @@ impl Worker {
     fn work(&mut self, jobs: &Receiver<Work>) -> Result<(), Ended> {
         while let Ok(Work { id, job, room: _room }) = jobs.recv() {
             let state = self.files.remove(&id);
-            match self.step(id, state, job) {
+            match self.step(state, job) {
                 Ok(Some(state)) => {
                     self.files.insert(id, state);
                 }
@@ -158,7 +145,7 @@ impl Worker {
     }
 
     /// Does a job, and returns the new state of its file.
-    fn step(&mut self, id: u64, state: Option<State>, job: Job) -> Result<Option<State>, Failure> {
+    fn step(&mut self, state: Option<State>, job: Job) -> Result<Option<State>, Failure> {
         match (state, job) {
             (None, Job::Open(plan)) => self.open(plan),
             (None, Job::Compare(plan)) => self.compare(plan),
@@ -173,10 +160,7 @@ impl Worker {
             },
             (Some(State::Receiving(receiving)), job) => self.receive(receiving, job),
             (Some(State::Discarding), job) => Ok(discarding(&job)),
-            (None, _) => {
-                let _ = id;
-                Err(Failure::Protocol("data of a file that was not asked for"))
-            }
+            (None, _) => Err(Failure::Protocol("data of a file that was not asked for")),
         }
     }
 

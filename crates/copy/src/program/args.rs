@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use clap::{Args, Parser};
 use rdt_emulator::parse_bitrate;
-use rdt_program::host_port;
+use rdt_program::{Failure, host_port};
 use rdt_trust::{ConnectOptions, ListenOptions, PathOptions, parse_lifetime};
 
-use super::failure::{CODES, Failure};
+use super::failure::CODES;
 use super::location::Far;
 
 /// UDP port of `--serve`. That of `rdt-tunnel serve` is one less.
@@ -94,10 +94,10 @@ impl Arguments {
             ("--secret-file", trust.secret_file.is_some(), !is_ssh && !is_ticket, host),
         ];
         if let Some((name, .., used_for)) = options.iter().find(|(_, given, used, _)| *given && !used) {
-            return Err(Failure::Usage(format!("{name} is for {used_for}")));
+            return Err(Failure::usage(format_args!("{name} is for {used_for}")));
         }
         if matches!(far, Far::Host(_)) && remote.port.is_some_and(|ports| ports.first < ports.last) {
-            return Err(Failure::Usage("HOST::PATH has one port: --port PORT".to_owned()));
+            return Err(Failure::usage("HOST::PATH has one port: --port PORT"));
         }
         Ok(())
     }

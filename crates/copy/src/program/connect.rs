@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rdt_endpoint::tokio::{Endpoint, Stream};
 use rdt_endpoint::{Connect, ConnectError, EndpointConfig, StreamError, generate_key};
+use rdt_program::Failure;
 use rdt_program::host_port::HostPort;
 use rdt_transport::{ConnectionConfig, WindowConfig};
 use rdt_trust::{
@@ -14,7 +15,7 @@ use rdt_trust::{
 use tokio::sync::Semaphore;
 
 use super::args::{Arguments, DEFAULT_PORT, Ports, ServeArgs};
-use super::failure::Failure;
+use super::failure::{NoAnswer, blocked, ended, no_answer};
 use super::location::Far;
 use super::report::Report;
 use super::ssh::Ssh;
@@ -59,7 +60,7 @@ pub(crate) async fn open(args: &Arguments, far: &Far, report: &Report) -> Result
 
 /// Returns the address of a `--serve`, whose port is no part of `HOST::PATH`.
 fn serve_at(host: &str, port: u16) -> Result<Remote, Failure> {
-    let HostPort { host, .. } = host.parse().map_err(Failure::Usage)?;
+    let HostPort { host, .. } = host.parse().map_err(Failure::usage)?;
     Ok(Remote::Host { host, port })
 }
 
@@ -94,9 +95,9 @@ async fn dial_by_ssh(
     let ticket = ssh.read_ticket().await?;
     let dialed = dial_ticket(&ticket, &[], config, report);
     let (endpoint, stream) = tokio::select! {
-        dialed = dialed => dialed.map_err(|failure| match failure {
-            Failure::NoAnswer { why, .. } => Failure::Blocked { name: host.to_owned(), why, hint: HINT },
-            failure => failure,
+        dialed = dialed => dialed.map_err(|failure| match failure.cause() {
+            Some(NoAnswer(why)) => blocked(host, why, HINT),
+            _ => failure,
         })?,
         failure = ssh.ended() => return Err(failure),
     };
@@ -183,11 +184,11 @@ async fn dial(
         }
     }
     if addresses.is_empty() {
-        return Err(Failure::NoSuchHost(remote.name()));
+        return Err(Failure::no_such_host(&remote.name()));
     }
     let endpoint = bind_towards(&addresses, |any| {
         let config = EndpointConfig::new().map_err(Failure::system("no random numbers"))?;
-        Endpoint::bind(any, config).map_err(|error| Failure::Bind(any, error))
+        Endpoint::bind(any, config).map_err(|error| Failure::bind(any, &error))
     })?;
     if endpoint.local_addr().is_ipv4() {
         addresses.retain(SocketAddr::is_ipv4);
@@ -200,16 +201,14 @@ async fn dial(
 }
 
 fn connect_failure(error: ConnectError, name: &str, dialer: &Dialer) -> Failure {
-    let name = name.to_owned();
     let closed = match error {
         ConnectError::Stream(StreamError::Closed(closed)) => closed,
-        error => return Failure::Ended { name, why: error.to_string() },
+        error => return ended(name, error),
     };
-    if let Some(refusal) = dialer.refusal(&name, &closed) {
+    if let Some(refusal) = dialer.refusal(name, &closed) {
         return refusal.into();
     }
-    let why = closed.to_string();
-    if is_silent(&closed) { Failure::NoAnswer { name, why } } else { Failure::Ended { name, why } }
+    if is_silent(&closed) { no_answer(name, closed.to_string()) } else { ended(name, closed) }
 }
 
 /// Binds a UDP socket to the first free port of a range.
@@ -230,7 +229,7 @@ pub(crate) fn bind(
         }
         result = bind(port);
     }
-    result.map_err(|(address, error)| Failure::Bind(address, error))
+    result.map_err(|(address, error)| Failure::bind(address, &error))
 }
 
 #[cfg(test)]

@@ -1,16 +1,13 @@
 //! Errors of the program and their exit codes.
 
+use std::fmt::Display;
 use std::io;
-use std::net::SocketAddr;
-use std::path::PathBuf;
 
 use rdt_endpoint::StreamError;
-use rdt_program::exit::{
-    INCOMPLETE, INTERRUPTED, IO, NO_INPUT, NO_SUCH_HOST, NOT_FOUND, OS, PEER_CLOSED, TIMEOUT, UNAVAILABLE,
-    USAGE,
-};
+use rdt_program::Failure;
+use rdt_program::exit::{INTERRUPTED, PEER_CLOSED, TIMEOUT};
 use rdt_transport::Closed;
-use rdt_trust::{Dialer, TrustError};
+use rdt_trust::Dialer;
 
 use crate::CopyError;
 
@@ -34,98 +31,56 @@ pub(crate) const RESUME: &str = "Run the same command again to resume";
 const RESUME_BY_TICKET: &str =
     "Run the same command again to resume, with a new ticket if the program there was restarted";
 
-/// Why the program ends with an exit code other than 0.
+/// Cause of a failure: no answer at any address of the peer.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
-    #[error("{0}")]
-    Usage(String),
-    #[error(transparent)]
-    Trust(#[from] TrustError),
-    #[error("no such host: {0}")]
-    NoSuchHost(String),
-    #[error("cannot listen on {0}: {1}")]
-    Bind(SocketAddr, io::Error),
-    #[error("cannot serve {}: {}", .0.display(), .1)]
-    Root(PathBuf, io::Error),
-    #[error("{name}: {why}")]
-    NoAnswer { name: String, why: String },
-    /// No answer at the addresses of a host that ssh reaches.
-    #[error("{name} answers by ssh, and not over UDP ({why}): {hint}")]
-    Blocked { name: String, why: String, hint: &'static str },
-    #[error("{name}: {why}. {resume}")]
-    Lost { name: String, why: String, resume: &'static str },
-    #[error("{name}: {why}")]
-    Ended { name: String, why: String },
-    #[error("{0}")]
-    Request(String),
-    #[error("cannot run {command}: {error}")]
-    NoSsh { command: String, error: io::Error },
-    #[error("{0}")]
-    Ssh(String),
-    #[error("{host} has no {program}: install it there, or name it by --remote-program PATH")]
-    NotInstalled { host: String, program: String },
-    #[error("cannot write the standard output: {0}")]
-    Output(io::Error),
-    #[error("{step}: {error}")]
-    System { step: &'static str, error: io::Error },
-    /// Single files failed. The summary has named them.
-    #[error("some files were not copied")]
-    Incomplete,
-    #[error("stopped. {RESUME}")]
-    Interrupted,
+#[error("{0}")]
+pub(crate) struct NoAnswer(pub(crate) String);
+
+pub(crate) fn interrupted() -> Failure {
+    Failure::new(INTERRUPTED, format_args!("stopped. {RESUME}"))
 }
 
-impl Failure {
-    pub(crate) fn system(step: &'static str) -> impl Fn(io::Error) -> Self {
-        move |error| Self::System { step, error }
-    }
+pub(crate) fn no_answer(name: &str, why: String) -> Failure {
+    Failure::new(TIMEOUT, format_args!("{name}: {why}")).because(NoAnswer(why))
+}
 
-    /// Returns the failure of a copy with the peer `name`. `dialer` has the peer's key and secret;
-    /// `None` if the peer has opened the connection.
-    pub(crate) fn of_copy(error: CopyError, name: &str, dialer: Option<&Dialer>) -> Self {
-        let name = name.to_owned();
-        match error {
-            CopyError::Stream(error) => Self::of_stream(&error, name, dialer),
-            CopyError::Request(why) => Self::Request(why),
-            CopyError::System { step, error } => Self::System { step, error },
-            CopyError::Refused(why) => Self::Ended { name, why: format!("refused: {}", why.escape_debug()) },
-            error => Self::Ended { name, why: error.to_string() },
+/// No answer at the addresses of a host that ssh reaches.
+pub(crate) fn blocked(name: &str, why: &str, hint: &str) -> Failure {
+    Failure::new(TIMEOUT, format_args!("{name} answers by ssh, and not over UDP ({why}): {hint}"))
+}
+
+/// The peer refused or ended the copy.
+pub(crate) fn ended(name: &str, why: impl Display) -> Failure {
+    Failure::new(PEER_CLOSED, format_args!("{name}: {why}"))
+}
+
+/// Returns the failure of a copy with the peer `name`. `dialer` has the peer's key and secret;
+/// `None` if the peer has opened the connection.
+pub(crate) fn of_copy(error: CopyError, name: &str, dialer: Option<&Dialer>) -> Failure {
+    match error {
+        CopyError::Stream(error) => of_stream(&error, name, dialer),
+        CopyError::Request(why) => Failure::usage(why),
+        CopyError::System { step, error } => Failure::system(step)(error),
+        CopyError::Refused(why) => ended(name, format_args!("refused: {}", why.escape_debug())),
+        error => ended(name, error),
+    }
+}
+
+fn of_stream(error: &io::Error, name: &str, dialer: Option<&Dialer>) -> Failure {
+    let resume = if dialer.is_some_and(Dialer::has_ticket) { RESUME_BY_TICKET } else { RESUME };
+    let source = error.get_ref().and_then(|source| source.downcast_ref::<StreamError>());
+    if let Some(StreamError::Closed(closed)) = source {
+        // A responder may refuse a key after this side has opened the connection.
+        if let Some(refusal) = dialer.and_then(|dialer| dialer.refusal(name, closed)) {
+            return refusal.into();
+        }
+        if let Closed::Peer { text, .. } = closed
+            && !text.is_empty()
+        {
+            return ended(name, format_args!("{}. {resume}", text.escape_debug()));
         }
     }
-
-    fn of_stream(error: &io::Error, name: String, dialer: Option<&Dialer>) -> Self {
-        let resume = if dialer.is_some_and(Dialer::has_ticket) { RESUME_BY_TICKET } else { RESUME };
-        let source = error.get_ref().and_then(|source| source.downcast_ref::<StreamError>());
-        if let Some(StreamError::Closed(closed)) = source {
-            // A responder may refuse a key after this side has opened the connection.
-            if let Some(refusal) = dialer.and_then(|dialer| dialer.refusal(&name, closed)) {
-                return refusal.into();
-            }
-            if let Closed::Peer { text, .. } = closed
-                && !text.is_empty()
-            {
-                return Self::Ended { name, why: format!("{}. {resume}", text.escape_debug()) };
-            }
-        }
-        Self::Lost { name, why: error.to_string(), resume }
-    }
-
-    pub(crate) fn code(&self) -> u8 {
-        match self {
-            Self::Usage(_) | Self::Request(_) => USAGE,
-            Self::Trust(error) => error.code(),
-            Self::NoSuchHost(_) => NO_SUCH_HOST,
-            Self::Bind(..) | Self::NoSsh { .. } | Self::Ssh(_) => UNAVAILABLE,
-            Self::Root(..) => NO_INPUT,
-            Self::NoAnswer { .. } | Self::Blocked { .. } | Self::Lost { .. } => TIMEOUT,
-            Self::Ended { .. } => PEER_CLOSED,
-            Self::NotInstalled { .. } => NOT_FOUND,
-            Self::Output(_) => IO,
-            Self::System { .. } => OS,
-            Self::Incomplete => INCOMPLETE,
-            Self::Interrupted => INTERRUPTED,
-        }
-    }
+    Failure::new(TIMEOUT, format_args!("{name}: {error}. {resume}"))
 }
 
 #[cfg(test)]
@@ -136,7 +91,7 @@ mod tests {
 
     fn of_closed(closed: Closed) -> (u8, String) {
         let error = CopyError::Stream(StreamError::from(closed).into());
-        let failure = Failure::of_copy(error, "host", None);
+        let failure = of_copy(error, "host", None);
         (failure.code(), failure.to_string())
     }
 

@@ -6,7 +6,6 @@ use std::time::Duration;
 use rdt_program::json::nanos;
 use serde_json::{Value, json};
 
-use super::report::rate_bps;
 use crate::{Event, Failure, Kind, SkipReason, Summary};
 
 /// Returns an event. `moved_bytes` is the sum of all bytes so far, if it is to be reported.
@@ -71,6 +70,12 @@ fn counts(summary: &Summary, elapsed: Duration) -> Value {
         "elapsed_ns": nanos(elapsed),
         "rate_bps": rate_bps(summary.sent_bytes, elapsed).map(f64::round),
     })
+}
+
+/// Returns bits per second; `None` if there was no time or nothing was sent.
+pub(super) fn rate_bps(bytes: u64, elapsed: Duration) -> Option<f64> {
+    #[expect(clippy::cast_precision_loss, reason = "a rate for readers")]
+    (bytes > 0 && !elapsed.is_zero()).then(|| bytes as f64 * 8.0 / elapsed.as_secs_f64())
 }
 
 /// Adds a path. JSON has no bytes: a path that is not UTF-8 is also given in hexadecimal.

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use super::failure::Failure;
+use rdt_program::Failure;
 
 /// Where a path is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Plan {
     pub(crate) fn parse(paths: &[OsString]) -> Result<Self, Failure> {
         let Some((destination, sources)) = paths.split_last().filter(|(_, sources)| !sources.is_empty())
         else {
-            return Err(usage("a source or the destination is missing: write SRC... DEST"));
+            return Err(Failure::usage("a source or the destination is missing: write SRC... DEST"));
         };
         let sources = sources.iter().map(|text| Location::parse(text)).collect::<Result<Vec<_>, _>>()?;
         match Location::parse(destination)? {
@@ -48,7 +48,7 @@ impl Plan {
                     Location::Local(path) => Ok(path),
                     Location::Far(..) => {
                         let why = "SRC and DEST are on other hosts: one side must be on this host. A local name with a colon is ./NAME";
-                        Err(usage(why))
+                        Err(Failure::usage(why))
                     }
                 };
                 let sources = sources.into_iter().map(local).collect::<Result<_, _>>()?;
@@ -65,17 +65,20 @@ impl Plan {
                 Location::Local(_) => {
                     let why =
                         "no host in SRC or DEST: write HOST:PATH, or a ticket. Within this host use cp -a";
-                    return Err(usage(why));
+                    return Err(Failure::usage(why));
                 }
                 Location::Far(far, path) if peer.get_or_insert_with(|| far.clone()) == &far => {
                     sources.push(path);
                 }
                 Location::Far(..) => {
-                    return Err(usage("the sources are on different hosts: copy from one at a time"));
+                    return Err(Failure::usage(
+                        "the sources are on different hosts: copy from one at a time",
+                    ));
                 }
             }
         }
-        peer.map(|far| Self::Pull { far, sources, destination }).ok_or_else(|| usage("a source is missing"))
+        peer.map(|far| Self::Pull { far, sources, destination })
+            .ok_or_else(|| Failure::usage("a source is missing"))
     }
 
     pub(crate) fn far(&self) -> &Far {
@@ -100,7 +103,7 @@ impl Location {
         }
         let host = utf8(host)?;
         if host.is_empty() {
-            return Err(usage(&format!(
+            return Err(Failure::usage(format_args!(
                 "'{}' has no host before its colon; a local path: ./:",
                 text.display()
             )));
@@ -109,7 +112,7 @@ impl Location {
         // scp's brackets are not for ssh.
         let ssh_host = host.replace(['[', ']'], "");
         if host.starts_with('-') || ssh_host.starts_with('-') {
-            return Err(usage(&format!("'{host}' is no host")));
+            return Err(Failure::usage(format_args!("'{host}' is no host")));
         }
         match path.as_encoded_bytes().first() {
             Some(b':') => {
@@ -164,11 +167,8 @@ fn split_at(text: &OsStr, index: usize) -> (OsString, OsString) {
 }
 
 fn utf8(text: OsString) -> Result<String, Failure> {
-    text.into_string().map_err(|text| usage(&format!("'{}' is no host: it is not UTF-8", text.display())))
-}
-
-fn usage(why: &str) -> Failure {
-    Failure::Usage(why.to_owned())
+    text.into_string()
+        .map_err(|text| Failure::usage(format_args!("'{}' is no host: it is not UTF-8", text.display())))
 }
 
 #[cfg(test)]

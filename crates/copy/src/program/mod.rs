@@ -35,8 +35,8 @@ use std::time::Duration;
 
 use clap::{CommandFactory, Parser};
 use rdt_endpoint::tokio::Stream;
-use rdt_program::exit::{IO, USAGE};
-use rdt_program::{TaskStop, start_logging, talk};
+use rdt_program::exit::{INCOMPLETE, UNAVAILABLE};
+use rdt_program::{Failure, TaskStop, help_as_option, rejection, start_logging, talk};
 use rdt_trust::serving::LINGER;
 use tokio::time::timeout;
 
@@ -45,7 +45,7 @@ use crate::{
 };
 use args::{Arguments, OutputArgs};
 use connect::Session;
-use failure::Failure;
+use failure::{interrupted, of_copy};
 use location::Plan;
 use paced::Paced;
 use report::Report;
@@ -68,20 +68,9 @@ pub fn command_line() -> clap::Command {
 /// Runs `rdt-copy` with these arguments, of which the first is the program's name.
 pub fn rdt_copy(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     start_logging();
-    let words = rdt_program::help_as_option(args);
-    let args = match Arguments::try_parse_from(&words) {
-        Ok(args) => args,
-        Err(error) if error.use_stderr() => {
-            talk(&format!("rdt-copy: {}; see --help", rdt_program::argument_error(&error)));
-            return ExitCode::from(USAGE);
-        }
-        Err(help) => {
-            // Fails only if the standard output is closed.
-            let _ = help.print();
-            return ExitCode::SUCCESS;
-        }
-    };
-    ExitCode::from(run(&args))
+    let args = Arguments::try_parse_from(help_as_option(args));
+    let reject = |error: &_| rejection(error, &Arguments::command());
+    rdt_program::main("rdt-copy", args, reject, |args| Ok(run(&args)))
 }
 
 fn run(args: &Arguments) -> u8 {
@@ -90,14 +79,15 @@ fn run(args: &Arguments) -> u8 {
     let failure = match dispatch(args, &report) {
         Ok(()) => None,
         // The client at the other side of ssh says why.
-        Err(Failure::Interrupted) if args.server => return Failure::Interrupted.code(),
+        Err(failure) if args.server && failure.is_interrupted() => return failure.code(),
         Err(failure) => Some(failure),
     };
     let code = failure.as_ref().map_or(0, Failure::code);
-    match report.finish(code, failure.as_ref()) {
+    match report.summarize(code, failure.as_ref()) {
         Err(error) => {
-            talk(&format!("rdt-copy: {}", Failure::Output(error)));
-            if code == 0 { IO } else { code }
+            let failure = Failure::stdout(error);
+            talk(&format!("rdt-copy: {failure}"));
+            if code == 0 { failure.code() } else { code }
         }
         Ok(()) => code,
     }
@@ -139,7 +129,7 @@ async fn copy(args: &Arguments, report: &Report, stop: &TaskStop) -> Result<(), 
     let plan = Plan::parse(&args.paths)?;
     let session = tokio::select! {
         session = connect::open(args, plan.far(), report) => session?,
-        () = stop.wait() => return Err(Failure::Interrupted),
+        () = stop.wait() => return Err(interrupted()),
     };
     let Session { endpoint, stream, name, dialer, mut ssh } = session;
     report.connected(&name, stream.peer_addr());
@@ -151,25 +141,25 @@ async fn copy(args: &Arguments, report: &Report, stop: &TaskStop) -> Result<(), 
         let rate = args.remote.max_rate.as_ref().map(|rate| rate.bytes_per_s);
         let copied = transfer(Paced::new(stream, rate), is_push, request, observer);
         tokio::select! {
-            copied = copied => copied.map_err(|error| Failure::of_copy(error, &name, dialer.as_ref())),
+            copied = copied => copied.map_err(|error| of_copy(error, &name, dialer.as_ref())),
             failure = far_end(&mut ssh) => Err(failure),
-            () = stop.wait() => Err(Failure::Interrupted),
+            () = stop.wait() => Err(interrupted()),
         }
     };
-    let result = result.map_err(|failure| if stop.is_set() { Failure::Interrupted } else { failure });
+    let result = result.map_err(|failure| if stop.is_set() { interrupted() } else { failure });
     if result.is_err() {
         endpoint.close(STOPPED, "rdt-copy was stopped there");
     }
-    let linger = match result {
+    let linger = match &result {
         // Without ssh, the far side was killed, or ends by itself: it need not confirm the end.
-        Ok(_) | Err(Failure::Ssh(_)) => last_packets,
-        Err(_) => LINGER,
+        Err(failure) if failure.code() != UNAVAILABLE => LINGER,
+        Ok(_) | Err(_) => last_packets,
     };
     let _ = timeout(linger, endpoint.wait_idle()).await;
     if let Some(ssh) = ssh {
         ssh.finish().await;
     }
-    if result?.is_complete() { Ok(()) } else { Err(Failure::Incomplete) }
+    if result?.is_complete() { Ok(()) } else { Err(Failure::new(INCOMPLETE, "some files were not copied")) }
 }
 
 /// Returns the time for the last packets of a copy that both sides know to be over. It is enough to

@@ -1,5 +1,6 @@
 //! Bar on a terminal: bytes, rate, remaining time and files. Hidden where there is no terminal.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -49,9 +50,10 @@ impl Progress {
         self.bar.finish_and_clear();
     }
 
-    /// Prints a line above the bar, or without one.
-    pub(crate) fn talk(&self, line: &str) {
-        self.bar.suspend(|| talk(line));
+    /// Returns a function that prints a line above the bar, or without one.
+    pub(crate) fn talk(&self) -> Arc<dyn Fn(&str) + Send + Sync> {
+        let bar = self.bar.clone();
+        Arc::new(move |line| bar.suspend(|| talk(line)))
     }
 
     pub(crate) fn event(&self, event: &Event<'_>) {

@@ -2,21 +2,20 @@
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
+use std::ops::Deref;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use indicatif::{DecimalBytes, HumanCount};
-use rdt_program::json::EventStamp;
-use rdt_program::{Console, Printer, talk, talk_in_background};
+use rdt_program::exit::INCOMPLETE;
+use rdt_program::{Console, Failure, Output, Remarks};
 use rdt_trust::Surroundings;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::Instant;
 
 use super::args::OutputArgs;
-use super::failure::Failure;
-use super::json;
+use super::json::{self, rate_bps};
 use super::progress::Progress;
 use crate::{CopyError, Event, Observer, SkipReason, Summary};
 
@@ -31,100 +30,56 @@ pub(crate) struct Report(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    /// Waits for a slow reader, because each event reports a file. Not with `--serve`.
-    console: Console,
-    /// Printer of remarks of `--serve`, whose clients must not wait for their reader.
-    remarks: Option<Printer>,
-    json: bool,
-    quiet: bool,
+    output: Output,
     progress: Progress,
     begun_at: Instant,
-    stamp: EventStamp,
     moved: Moved,
     summary: Mutex<Summary>,
 }
 
+impl Deref for Report {
+    type Target = Output;
+
+    fn deref(&self) -> &Output {
+        &self.0.output
+    }
+}
+
 impl Report {
-    /// Creates the output of one copy, which waits for its readers.
+    /// Creates the output of one copy, which waits for its readers, because each event reports a
+    /// file.
     pub(crate) fn new(output: &OutputArgs) -> Self {
         let progress = Progress::new(!output.quiet && !output.json);
-        Self::with(output, progress, Console::default(), None)
+        let remarks = Remarks::Now(progress.talk());
+        Self::with(output, progress, Console::default(), remarks)
     }
 
-    /// Creates the output of `--serve`. Lines that a slow reader does not take are dropped.
+    /// Creates the output of `--serve`, whose clients must not wait for readers. Lines that a slow
+    /// reader does not take are dropped.
     pub(crate) fn in_background(output: &OutputArgs) -> Self {
-        let remarks = talk_in_background().unwrap_or_else(|_| Printer::discard());
         let console = Console::in_background().unwrap_or_default();
-        Self::with(output, Progress::new(false), console, Some(remarks))
+        Self::with(output, Progress::new(false), console, Remarks::in_background())
     }
 
-    fn with(output: &OutputArgs, progress: Progress, console: Console, remarks: Option<Printer>) -> Self {
-        let OutputArgs { quiet, json } = *output;
-        let begun_at = Instant::now();
+    fn with(output: &OutputArgs, progress: Progress, console: Console, remarks: Remarks) -> Self {
         let shared = Shared {
-            console,
-            remarks,
-            json,
-            quiet,
+            output: Output::new("rdt-copy", (output.quiet, output.json), console, remarks),
             progress,
-            begun_at,
-            stamp: EventStamp::new(begun_at.into_std()),
+            begun_at: Instant::now(),
             moved: Moved::default(),
             summary: Mutex::default(),
         };
         Self(Arc::new(shared))
     }
 
-    /// Prints a line for the user, unless `--quiet` was given.
-    pub(crate) fn remark(&self, line: &str) {
-        if !self.0.quiet {
-            self.warn(line);
-        }
-    }
-
-    /// Prints a line for the user, also with `--quiet`.
-    pub(crate) fn warn(&self, line: &str) {
-        let line = format!("rdt-copy: {line}");
-        match &self.0.remarks {
-            Some(printer) => printer.print(&line),
-            None => self.0.progress.talk(&line),
-        }
-    }
-
-    /// Prints a line on the standard output.
-    pub(crate) fn line(&self, line: &str) {
-        self.0.console.line(line);
-    }
-
-    /// Prints a result: with `--json` the event, else the line.
-    pub(crate) fn result(&self, line: &str, event: impl FnOnce() -> Value) {
-        if self.0.json {
-            self.event(event);
-        } else if !line.is_empty() {
-            self.line(line);
-        }
-    }
-
-    /// Prints a JSON object if `--json` was given.
-    pub(crate) fn event(&self, event: impl FnOnce() -> Value) {
-        if self.0.json {
-            self.line(&self.0.stamp.now(event()).to_string());
-        }
-    }
-
     /// Returns the connection of the trust options to this output and the system's clock.
     pub(crate) fn surroundings(&self) -> Surroundings {
-        let (say, warn) = (self.clone(), self.clone());
-        Surroundings {
-            say: Arc::new(move |line| say.remark(line)),
-            warn: Arc::new(move |line| warn.warn(line)),
-            unix_time_s: Arc::new(rdt_udp::clock::unix_time_s),
-        }
+        Surroundings::from(&self.0.output)
     }
 
     pub(crate) fn connected(&self, name: &str, address: Option<SocketAddr>) {
         let address = address.map(|address| address.to_string());
-        self.event(|| json!({ "event": "connected", "peer": name, "address": address }));
+        self.0.output.event(|| json!({ "event": "connected", "peer": name, "address": address }));
         self.0.progress.start();
     }
 
@@ -135,10 +90,10 @@ impl Report {
 
     /// Prints the summary, with the failure of a copy that is not complete, and waits for the
     /// reader of the output.
-    pub(crate) fn finish(&self, exit_code: u8, failure: Option<&Failure>) -> std::io::Result<()> {
+    pub(crate) fn summarize(&self, exit_code: u8, failure: Option<&Failure>) -> std::io::Result<()> {
         self.0.progress.end();
         let summary = self.0.summary.lock().unwrap_or_else(PoisonError::into_inner);
-        let failed = failure.filter(|failure| !matches!(failure, Failure::Incomplete));
+        let failed = failure.filter(|failure| failure.code() != INCOMPLETE);
         if *summary != Summary::default() {
             for line in failures(&summary) {
                 self.warn(&line);
@@ -149,20 +104,12 @@ impl Report {
         if let Some(failure) = failed {
             self.warn(&failure.to_string());
         }
-        self.event(|| {
+        self.0.output.event(|| {
             let elapsed = if summary.elapsed.is_zero() { self.0.begun_at.elapsed() } else { summary.elapsed };
             let text = failure.map(ToString::to_string);
             json::summary(&summary, elapsed, exit_code, text.as_deref())
         });
-        if let Some(printer) = &self.0.remarks {
-            printer.flush();
-            if let dropped @ 1.. = printer.dropped() {
-                talk(&format!(
-                    "rdt-copy: {dropped} log lines were dropped because standard error was read too slowly"
-                ));
-            }
-        }
-        self.0.console.finish(self.0.json)
+        self.finish()
     }
 }
 
@@ -188,15 +135,15 @@ impl Moved {
 
 impl Observer for Report {
     fn event(&self, event: &Event<'_>) {
-        let Shared { json, progress, begun_at, moved, .. } = &*self.0;
+        let Shared { progress, begun_at, moved, .. } = &*self.0;
         progress.event(event);
         if let Event::Ended { summary } = *event {
             summary.clone_into(&mut self.0.summary.lock().unwrap_or_else(PoisonError::into_inner));
-        } else if *json {
+        } else if self.is_json() {
             let bytes =
                 if let Event::Progress { bytes } = event { moved.add(*bytes, *begun_at) } else { None };
             if let Some(value) = json::event(event, bytes) {
-                self.line(&self.0.stamp.now(value).to_string());
+                self.0.output.event(|| value);
             }
         } else if let Event::Skipped { path, reason: SkipReason::DryRun, .. } = event {
             self.line(&shown(path));
@@ -241,7 +188,7 @@ impl Client {
             Some(text) => report.remark(&format!("{name}: so far: {}; {}", totals(&summary), escaped(text))),
             None => report.remark(&format!("{name}: {}", totals(&summary))),
         }
-        report.event(|| json::client_end(*number, &summary, text.as_deref()));
+        report.0.output.event(|| json::client_end(*number, &summary, text.as_deref()));
     }
 }
 
@@ -251,7 +198,7 @@ impl Observer for Client {
             self.has_request.store(true, Relaxed);
             let verb = if *push { "writes to" } else { "reads" };
             self.report.remark(&format!("{} {verb} {}", self.name, short(&shown(path))));
-            self.report.event(|| json::client(self.number, &self.name, *push, path));
+            self.report.0.output.event(|| json::client(self.number, &self.name, *push, path));
         }
         if let Event::Ended { summary } = *event {
             summary.clone_into(&mut self.summary.lock().unwrap_or_else(PoisonError::into_inner));
@@ -314,12 +261,6 @@ fn count(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", HumanCount(number), if number == 1 { "" } else { "s" })
 }
 
-/// Returns bits per second; `None` if there was no time or nothing was sent.
-pub(super) fn rate_bps(bytes: u64, elapsed: Duration) -> Option<f64> {
-    #[expect(clippy::cast_precision_loss, reason = "a rate for readers")]
-    (bytes > 0 && !elapsed.is_zero()).then(|| bytes as f64 * 8.0 / elapsed.as_secs_f64())
-}
-
 fn rate(bps: f64) -> String {
     match bps {
         1e9.. => format!("{:.2} Gbit/s", bps / 1e9),
@@ -356,6 +297,8 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]

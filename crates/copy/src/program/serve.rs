@@ -1,22 +1,19 @@
 //! `rdt-copy --serve DIR`: answers the copies of clients, within one directory.
 
-use std::io::{self, IoSlice};
 use std::path::Path;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::sync::Arc;
 
 use rdt_endpoint::tokio::Stream;
-use rdt_program::TaskStop;
+use rdt_program::exit::NO_INPUT;
+use rdt_program::{Failure, TaskStop};
 use rdt_trust::serving::{
     LIMITING_OPTIONS, TicketOptions, accept_until, announce, linger, listen, server_endpoint, session_limit,
 };
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Semaphore;
 
 use super::args::{Arguments, DEFAULT_PORT, Ports, ServeArgs};
 use super::connect::{bind, connection};
-use super::failure::Failure;
+use super::failure::interrupted;
 use super::report::{Client, Report};
 use super::{COPY_FAILED, STOPPED};
 use crate::{CopyError, Observer, Permission, Root, Summary};
@@ -38,11 +35,13 @@ pub(crate) async fn serve(
         (_, true, true) => Permission::WriteOnly,
         _ => Permission::ReadWrite,
     };
-    let root = Root::confined(folder, permission).map_err(|error| Failure::Root(folder.to_owned(), error))?;
+    let root = Root::confined(folder, permission).map_err(|error| {
+        Failure::new(NO_INPUT, format_args!("cannot serve {}: {error}", folder.display()))
+    })?;
     let trust = args.trust.listen();
     let ServeArgs { tickets, ticket_lifetime, advertise, .. } = &args.serve;
     let options = TicketOptions { tickets: *tickets, lifetime: *ticket_lifetime, advertise };
-    let tickets = options.count(&trust).map_err(|why| Failure::Usage(why.to_owned()))?;
+    let tickets = options.count(&trust).map_err(Failure::usage)?;
     let ports = args.remote.port.unwrap_or(Ports::only(DEFAULT_PORT));
     let surroundings = report.surroundings();
     let max_clients = session_limit(args.serve.max_clients, DESCRIPTORS, &surroundings);
@@ -61,7 +60,7 @@ pub(crate) async fn serve(
     });
     let clients = accepted.await.map_err(|error| Failure::system("accept")(error.into()))?;
     endpoint.close(STOPPED, "rdt-copy was stopped there");
-    if linger(&endpoint, clients).await == 0 { Ok(()) } else { Err(Failure::Interrupted) }
+    if linger(&endpoint, clients).await == 0 { Ok(()) } else { Err(interrupted()) }
 }
 
 /// Handles one connection of a client. Returns true if it failed: after the stop, because of it.
@@ -75,58 +74,16 @@ async fn client(stream: Stream, root: Root, report: Report, number: u64) -> bool
 
 /// Serves one copy. Tells the client why it fails here.
 pub(super) async fn serve_stream(
-    stream: Stream,
+    mut stream: Stream,
     root: Root,
     observer: Arc<dyn Observer>,
 ) -> Result<Summary, CopyError> {
-    let stream = SharedStream(Arc::new(Mutex::new(stream)));
-    let served = crate::serve(stream.clone(), root, observer).await;
+    // The stream outlives its session, so that it can be closed with a reason.
+    let served = crate::serve(&mut stream, root, observer).await;
     match &served {
         // The client has its answer, or is gone.
         Ok(_) | Err(CopyError::Request(_) | CopyError::Stream(_)) => {}
-        Err(error) => stream.lock().close(COPY_FAILED, &error.to_string()),
+        Err(error) => stream.close(COPY_FAILED, &error.to_string()),
     }
     served
-}
-
-/// Stream that stays open after its session has failed, so that it can be closed with a reason.
-#[derive(Debug, Clone)]
-struct SharedStream(Arc<Mutex<Stream>>);
-
-impl SharedStream {
-    fn lock(&self) -> MutexGuard<'_, Stream> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl AsyncRead for SharedStream {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.lock()).poll_read(cx, buf)
-    }
-}
-
-impl AsyncWrite for SharedStream {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut *self.lock()).poll_write(cx, bytes)
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut *self.lock()).poll_write_vectored(cx, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.lock().is_write_vectored()
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.lock()).poll_flush(cx)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.lock()).poll_shutdown(cx)
-    }
 }

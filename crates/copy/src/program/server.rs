@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use rdt_endpoint::EndpointConfig;
 use rdt_endpoint::tokio::{Endpoint, Stream};
-use rdt_program::TaskStop;
+use rdt_program::{Failure, TaskStop};
 use rdt_trust::{Ticket, TrustError, reachable, serving::LINGER};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Stdin, stdin};
 use tokio::time::timeout;
 
 use super::args::{Arguments, Ports};
 use super::connect::{accept, bind, connection, dial_ticket, gate};
-use super::failure::Failure;
+use super::failure::interrupted;
 use super::report::Report;
 use super::serve::serve_stream;
 use super::{STOPPED, last_packets};
@@ -26,7 +26,7 @@ pub(crate) async fn server(args: &Arguments, report: &Report, stop: &TaskStop) -
     let mut input = BufReader::new(stdin());
     let (endpoint, stream) = tokio::select! {
         opened = open(args, report, &mut input) => opened?,
-        () = stop.wait() => return Err(Failure::Interrupted),
+        () = stop.wait() => return Err(interrupted()),
     };
     let last_packets = last_packets(&stream);
     let root = Root::whole().map_err(Failure::system("no current directory"))?;
@@ -44,7 +44,7 @@ pub(crate) async fn server(args: &Arguments, report: &Report, stop: &TaskStop) -
         endpoint.close(STOPPED, "rdt-copy was stopped there");
     }
     let _ = timeout(linger, endpoint.wait_idle()).await;
-    if is_served { Ok(()) } else { Err(Failure::Interrupted) }
+    if is_served { Ok(()) } else { Err(interrupted()) }
 }
 
 /// Opens the connection, in the direction that the client has chosen.
@@ -60,7 +60,7 @@ async fn open(
         let dialed = dial_ticket(&ticket, first.as_slice(), connection(args), report);
         return tokio::select! {
             dialed = dialed => dialed,
-            () = ended(input) => Err(Failure::Interrupted),
+            () = ended(input) => Err(interrupted()),
         };
     }
     let endpoint = bind(&args.serve, args.remote.port.unwrap_or(Ports::FREE), EndpointConfig::new)?;
@@ -75,7 +75,7 @@ async fn open(
     report.line(&ticket.to_string());
     tokio::select! {
         stream = accept(&endpoint, &gate, connection(args)) => Ok((endpoint.clone(), stream?)),
-        () = ended(input) => Err(Failure::Interrupted),
+        () = ended(input) => Err(interrupted()),
     }
 }
 

@@ -1,9 +1,11 @@
 //! The far side of a copy, started by ssh. Its standard input or output carries one ticket, and the
 //! end of its standard input ends it.
 
+use std::io;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use rdt_program::Failure;
 use rdt_program::exit::{NOT_FOUND, TIMEOUT};
 use rdt_trust::Ticket;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -11,7 +13,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::{sleep, timeout};
 
 use super::args::{RemoteArgs, SshCommand};
-use super::failure::{Failure, RESUME};
+use super::failure::{RESUME, blocked};
 
 /// Exit code of ssh for its own failures.
 const SSH_FAILED: i32 = 255;
@@ -42,10 +44,10 @@ impl Ssh {
         let mut ssh = Command::new(command);
         ssh.args(&words[1..]).arg(host).arg(program).arg("--server").args(options);
         ssh.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
-        let error = |error| Failure::NoSsh { command: command.clone(), error };
+        let error = |error: io::Error| Failure::unavailable(format_args!("cannot run {command}: {error}"));
         let mut child = ssh.spawn().map_err(error)?;
         let input = child.stdin.take();
-        let output = child.stdout.take().ok_or_else(|| error(std::io::ErrorKind::BrokenPipe.into()))?;
+        let output = child.stdout.take().ok_or_else(|| error(io::ErrorKind::BrokenPipe.into()))?;
         let output = BufReader::new(output.take(MAX_GREETING_BYTES));
         Ok(Self { child, input, output, host: host.to_owned(), program: program.to_owned() })
     }
@@ -76,7 +78,9 @@ impl Ssh {
         // Fails if ssh has ended.
         let _ = self.child.start_kill();
         let (host, kib) = (&self.host, MAX_GREETING_BYTES >> 10);
-        Failure::Ssh(format!("the shell of {host} prints more than {kib} KiB before rdt-copy starts there"))
+        Failure::unavailable(format_args!(
+            "the shell of {host} prints more than {kib} KiB before rdt-copy starts there"
+        ))
     }
 
     /// Gives a ticket to a far side that connects. Not as an argument, because other users see
@@ -93,7 +97,7 @@ impl Ssh {
     pub(crate) async fn ended(&mut self) -> Failure {
         match self.child.wait().await {
             Ok(status) => self.failure(status),
-            Err(error) => Failure::System { step: "cannot wait for ssh", error },
+            Err(error) => Failure::system("cannot wait for ssh")(error),
         }
     }
 
@@ -106,23 +110,28 @@ impl Ssh {
         // The connection may say more than this.
         sleep(GRACE).await;
         let host = &self.host;
-        Failure::Ssh(format!("rdt-copy at {host} was killed, or ssh lost its connection. {RESUME}"))
+        Failure::unavailable(format_args!(
+            "rdt-copy at {host} was killed, or ssh lost its connection. {RESUME}"
+        ))
     }
 
     fn failure(&self, status: ExitStatus) -> Failure {
         let Self { host, program, .. } = self;
         match status.code() {
             Some(code) if code == i32::from(NOT_FOUND) => {
-                Failure::NotInstalled { host: host.clone(), program: program.clone() }
+                let remedy = "install it there, or name it by --remote-program PATH";
+                Failure::new(NOT_FOUND, format_args!("{host} has no {program}: {remedy}"))
             }
-            Some(SSH_FAILED) => Failure::Ssh(format!("ssh has no connection to {host}")),
-            Some(code) if code == i32::from(TIMEOUT) => Failure::Blocked {
-                name: host.clone(),
-                why: "it cannot connect to this host".to_owned(),
-                hint: "a firewall or NAT is between. --advertise ADDR:PORT names an address of this host that it reaches",
-            },
-            Some(code) => Failure::Ssh(format!("{program} at {host} ended with exit code {code}")),
-            None => Failure::Ssh(format!("ssh to {host} was killed")),
+            Some(SSH_FAILED) => Failure::unavailable(format_args!("ssh has no connection to {host}")),
+            Some(code) if code == i32::from(TIMEOUT) => blocked(
+                host,
+                "it cannot connect to this host",
+                "a firewall or NAT is between. --advertise ADDR:PORT names an address of this host that it reaches",
+            ),
+            Some(code) => {
+                Failure::unavailable(format_args!("{program} at {host} ended with exit code {code}"))
+            }
+            None => Failure::unavailable(format_args!("ssh to {host} was killed")),
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rdt_udp::{DatagramIo, SocketError, UdpIo, UdpOptions, clock};
 
-use crate::failure::Failure;
+use crate::Failure;
 
 /// UDP port of the receiver inside a run: discard (RFC 863).
 const PORT: u16 = 9;
@@ -35,15 +35,14 @@ pub(crate) struct Flood {
 pub(crate) fn command(flood: Flood) -> Result<(), Failure> {
     let address = |name| {
         let address = std::env::var(name).ok().and_then(|text| text.parse().ok());
-        let missing = || Failure::Usage(format!("${name} is no address: `calibrate` starts this"));
+        let missing = || Failure::usage(format!("${name} is no address: `calibrate` starts this"));
         address.map(|ip| SocketAddr::new(ip, PORT)).ok_or_else(missing)
     };
-    let ended = |error: SocketError| Failure::Forbidden(error.to_string());
     if flood.size > 0 {
-        return flood.send(address("RDT_PEER")?).map_err(ended);
+        return flood.send(address("RDT_PEER")?).map_err(Failure::unavailable);
     }
-    let socket = UdpIo::bind(address("RDT_LOCAL")?, UdpOptions::default()).map_err(ended)?;
-    receive(socket, || false).map_err(ended)
+    let socket = UdpIo::bind(address("RDT_LOCAL")?, UdpOptions::default()).map_err(Failure::unavailable)?;
+    receive(socket, || false).map_err(Failure::unavailable)
 }
 
 impl Flood {

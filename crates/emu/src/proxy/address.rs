@@ -2,14 +2,14 @@
 
 use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
 
-use crate::failure::Failure;
+use crate::Failure;
 
 /// Resolves LISTEN and TARGET. If TARGET has several addresses, prefers one of LISTEN's IP version.
 pub(crate) fn both(listen: &str, target: &str) -> Result<(SocketAddr, SocketAddr), Failure> {
     let listen = first("LISTEN", listen, |_| true)?;
     let target = first("TARGET", target, |address| address.is_ipv4() == listen.is_ipv4())?;
     if target.port() == 0 {
-        return Err(Failure::Usage("TARGET: port 0 cannot be reached".into()));
+        return Err(Failure::usage("TARGET: port 0 cannot be reached"));
     }
     Ok((listen, target))
 }
@@ -22,7 +22,7 @@ pub(crate) fn is_loop(local: SocketAddr, target: SocketAddr) -> bool {
 
 /// Returns the first address for which `suits` is true, or else the first one.
 fn first(name: &str, text: &str, suits: impl Fn(&SocketAddr) -> bool) -> Result<SocketAddr, Failure> {
-    let wrong = |what: &str| Failure::Usage(format!("{name}: '{text}' {what}"));
+    let wrong = |what: &str| Failure::usage(format!("{name}: '{text}' {what}"));
     let (_, port) =
         text.rsplit_once(':').ok_or_else(|| wrong("has no port: write 127.0.0.1:9000 or [::1]:9000"))?;
     if port.parse::<u16>().is_err() {

@@ -37,12 +37,12 @@ use std::time::Duration;
 use rdt_emulator::{Direction, Path, parse_duration};
 use rdt_udp::{Waker, clock};
 
+use crate::Failure;
 use crate::account::Account;
 use crate::calibration::{CalibrationArgs, Mode};
 use crate::capture::frame::Datagrams;
 #[cfg(unix)]
 use crate::control_socket::{ControlSocket, InForce};
-use crate::failure::Failure;
 #[cfg(target_os = "linux")]
 use crate::host;
 use crate::metrics::Published;
@@ -56,7 +56,7 @@ use clients::Addresses;
 pub(crate) use clients::Limits;
 use rdt_program::files::raise_descriptor_limit;
 use rdt_program::metrics::MetricsArgs;
-use rdt_program::{exit, signals};
+use rdt_program::{Printer, exit, signals};
 pub(crate) use sockets::ProxySockets;
 use sockets::{Counts, ProxyPort};
 
@@ -125,7 +125,7 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
     args.output.check()?;
     let (listen, target) = address::both(&args.listen, &args.target)?;
     if args.idle < MIN_IDLE {
-        return Err(Failure::Usage("--idle: must be at least 10 ms".into()));
+        return Err(Failure::usage("--idle: must be at least 10 ms"));
     }
     let mut described = args.path.describe()?;
     args.output.check_inputs([&described])?;
@@ -139,14 +139,7 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
     let warnings = stderr_log()?;
     #[cfg(unix)]
     let control = args.control.as_deref().map(ControlSocket::bind).transpose()?;
-    // Each client has a socket.
-    raise_descriptor_limit();
-    let sockets = ProxySockets::bind(listen, target, limits, warnings.clone())
-        .map_err(|error| Failure::Forbidden(error.to_string()))?;
-    let local = sockets.local_addr().map_err(Failure::system("no address"))?;
-    if address::is_loop(local, target) {
-        return Err(Failure::Usage("TARGET: equals LISTEN, so each packet would come back".into()));
-    }
+    let (sockets, local) = bind(listen, target, limits, &warnings)?;
     let stop = sockets.stop();
     if let Err(error) = signals::on_interrupt_or_quit(ending(stop)) {
         tracing::warn!(%error, "Ctrl-C will end the program without a summary");
@@ -162,25 +155,36 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
     };
     #[cfg(not(unix))]
     let changes = None;
-    let metrics = args.metrics.metrics.map(|address| Published::serve(address, clock::now()));
-    let published = metrics.transpose()?;
+    let published =
+        args.metrics.metrics.map(|address| Published::serve(address, clock::now())).transpose()?;
     // Last, because a start that fails must leave no files.
     let mut watchers = args.output.watchers(frame, seed, warnings.clone(), Vec::new())?;
     watchers.published = published;
     let (end, watchers, carried) = carry(sockets, (paths, changes), watchers, args.wait);
     warnings.close();
     let stopped = carried.map_err(Failure::system("the relay stopped"));
-    let circumstances = Circumstances {
-        mode: "proxy",
-        seed,
-        lost_before: end.counts.overflow(),
-        code: stopped.as_ref().err().map_or(0, Failure::code),
-        notes: end.notes(),
-        destinations: Vec::new(),
-    };
-    let code = args.output.finish(watchers, &end.accounts, &circumstances);
+    let code = stopped.as_ref().err().map_or(0, Failure::code);
+    let code = args.output.finish(watchers, &end.accounts, &end.circumstances(seed, code));
     // After an error, the report covers the packets until then.
     stopped.map(|()| code)
+}
+
+/// Binds the sockets, and returns their address towards clients.
+fn bind(
+    listen: SocketAddr,
+    target: SocketAddr,
+    limits: Limits,
+    warnings: &Printer,
+) -> Result<(ProxySockets, SocketAddr), Failure> {
+    // Each client has a socket.
+    raise_descriptor_limit();
+    let sockets =
+        ProxySockets::bind(listen, target, limits, warnings.clone()).map_err(Failure::unavailable)?;
+    let local = sockets.local_addr().map_err(Failure::system("no address"))?;
+    if address::is_loop(local, target) {
+        return Err(Failure::usage("TARGET: equals LISTEN, so each packet would come back"));
+    }
+    Ok((sockets, local))
 }
 
 /// Returns a signal handler. The first signal stops the relay. A later one exits the process at
@@ -254,6 +258,11 @@ impl End {
     #[cfg(target_os = "linux")]
     pub(crate) fn kept_up(&self) -> bool {
         host::shortcomings(&self.accounts, self.counts.overflow().map(Option::unwrap_or_default)).is_empty()
+    }
+
+    fn circumstances(&self, seed: u64, code: u8) -> Circumstances {
+        let (lost_before, notes) = (self.counts.overflow(), self.notes());
+        Circumstances { mode: "proxy", seed, lost_before, code, notes, destinations: Vec::new() }
     }
 
     fn notes(&self) -> String {

@@ -13,8 +13,8 @@ use rustix::process::{Signal, getegid, geteuid};
 
 use super::control::{Control, Message};
 use super::permission_errors::Step;
+use crate::Failure;
 use crate::args::InsideArgs;
-use crate::failure::Failure;
 
 /// Path of the running program, valid even if its file was moved or replaced.
 const THIS_PROGRAM: &str = "/proc/self/exe";

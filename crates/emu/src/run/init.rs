@@ -23,8 +23,8 @@ use super::programs::{self, Listening, Place};
 use super::resolver;
 use super::signals::Signals;
 use super::terminal::Terminal;
+use crate::Failure;
 use crate::args::InsideArgs;
-use crate::failure::Failure;
 use crate::talk;
 
 const SERVER_START_TIMEOUT: Duration = Duration::from_secs(5);
@@ -62,7 +62,7 @@ pub(crate) fn init(args: &InsideArgs, control: &Control) -> Result<Message, Fail
         ending: false,
     };
     if args.internet.is_some() && !has_own_mounts {
-        return Err(Failure::Forbidden("--internet needs mounts of its own, which this host refuses".into()));
+        return Err(Failure::unavailable("--internet needs mounts of its own, which this host refuses"));
     }
     let far = init.networks()?;
     if has_own_mounts {
@@ -157,7 +157,7 @@ impl Init<'_> {
             self.sleep(Some(PORT_CHECK_INTERVAL))?;
             // Reads SIGCHLD.
             if let Some(signal) = self.signals.next() {
-                return Err(Failure::before_start(signal.number));
+                return Err(super::before_start(signal.number));
             }
             self.reap();
             if self.nat.is_none() {
@@ -172,7 +172,7 @@ impl Init<'_> {
 
     fn block(&self) -> Result<Block, Failure> {
         Block::with_near_end(self.args.near)
-            .ok_or_else(|| Failure::Usage(format!("{} is not the near end of a network", self.args.near)))
+            .ok_or_else(|| Failure::usage(format!("{} is not the near end of a network", self.args.near)))
     }
 
     fn serve(&mut self, line: &OsStr, far: BorrowedFd<'_>) -> Result<(), Failure> {
@@ -213,9 +213,8 @@ impl Init<'_> {
         }
         let place = self.place();
         let command = programs::start(&args.command, &place, self.terminal.as_ref()).map_err(|error| {
-            let name =
-                args.command.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-            Failure::NotRun { name, error }
+            let name = args.command.first().map(|name| name.to_string_lossy()).unwrap_or_default();
+            super::not_run(&name, &error)
         })?;
         self.command = Some(command);
         let mut lost = Overflow::default();
@@ -290,9 +289,7 @@ impl Init<'_> {
             Ok(Some(_)) => Ok(()),
             // The kernel kills all other processes in the namespaces when this one exits. That is
             // after files such as that of a NAT are removed.
-            Ok(None) | Err(_) => {
-                Err(Failure::Inside(exit::INTERRUPTED, "the outer process has ended".into()))
-            }
+            Ok(None) | Err(_) => Err(Failure::new(exit::INTERRUPTED, "the outer process has ended")),
         }
     }
 

@@ -50,8 +50,10 @@ pub(crate) use nat::Tool;
 pub use netlink::Netlink;
 pub(crate) use supervise::run;
 
+use std::io;
+
+use crate::Failure;
 use crate::args::InsideArgs;
-use crate::failure::Failure;
 use crate::talk;
 use control::{Control, Message};
 use rdt_program::exit;
@@ -89,4 +91,16 @@ pub(crate) fn inside(args: &InsideArgs) -> u8 {
 
 fn failed(failure: &Failure) -> Message {
     Message::Failed(failure.code(), failure.to_string())
+}
+
+/// Returns the failure of a program that cannot be started.
+fn not_run(name: &str, error: &io::Error) -> Failure {
+    let is_missing = error.kind() == io::ErrorKind::NotFound;
+    let code = if is_missing { exit::NOT_FOUND } else { exit::NOT_RUN };
+    Failure::new(code, format_args!("cannot run {name}: {error}"))
+}
+
+/// Returns the end of a run by a signal that arrived before there was a path.
+fn before_start(signal: u8) -> Failure {
+    Failure::new(exit::SIGNAL + signal, format_args!("signal {signal} came before CMD was started"))
 }

@@ -26,8 +26,8 @@ use rustix::process::Pid;
 use tempfile::NamedTempFile;
 
 use super::network::Shape;
+use crate::Failure;
 use crate::args::Internet;
-use crate::failure::Failure;
 
 /// Device of the NAT in the far network.
 pub(crate) const DEVICE: &str = "tap0";
@@ -82,7 +82,7 @@ impl Tool {
         };
         let folders = env::var_os("PATH").unwrap_or_default();
         let is_there = |tool: &Self| env::split_paths(&folders).any(|it| is_program(&it.join(tool.name())));
-        wanted.iter().copied().find(is_there).ok_or_else(|| Failure::Forbidden(missing(wanted)))
+        wanted.iter().copied().find(is_there).ok_or_else(|| Failure::unavailable(missing(wanted)))
     }
 
     /// Returns a line of the report about TCP, whose connections the NAT terminates on both sides.
@@ -221,7 +221,7 @@ impl Nat {
         unsafe {
             command.pre_exec(prepare);
         }
-        let pid = host.start(command).map_err(|error| Failure::NotRun { name: tool.name().into(), error })?;
+        let pid = host.start(command).map_err(|error| super::not_run(tool.name(), &error))?;
         Ok(Self { tool, pid, log, network })
     }
 
@@ -237,13 +237,13 @@ impl Nat {
         let read = self.log.rewind().and_then(|()| (&self.log).take(MAX_LOG).read_to_string(&mut output));
         let said = read.ok().and_then(|_| output.lines().rfind(|line| !line.trim().is_empty()));
         let said = said.map_or_else(String::new, |line| format!(": {}", line.trim()));
-        Failure::Forbidden(format!("--internet: {name} does not connect the far end{said}"))
+        Failure::unavailable(format!("--internet: {name} does not connect the far end{said}"))
     }
 
     /// Describes a program that still runs. Its output so far need not have to do with that.
     pub(crate) fn late(&self, timeout: Duration) -> Failure {
         let name = self.tool.name();
-        Failure::Forbidden(format!("--internet: {name} was not ready within {} s", timeout.as_secs()))
+        Failure::unavailable(format!("--internet: {name} was not ready within {} s", timeout.as_secs()))
     }
 }
 

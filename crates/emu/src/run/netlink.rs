@@ -82,13 +82,7 @@ impl Netlink {
 
     /// Routes a prefix through a device, for the packets that look into this table.
     pub(crate) fn add_route_in(&self, table: u8, to: IpAddr, prefix: u8, device: u32) -> io::Result<()> {
-        // struct rtmsg: family, bits of destination and source, TOS, table, protocol, scope, type;
-        // flags
-        let mut message = Message::new(libc::RTM_NEWROUTE, libc::NLM_F_CREATE | libc::NLM_F_EXCL);
-        message
-            .put(&[family(to), prefix, 0, 0, table])
-            .put(&[libc::RTPROT_STATIC, libc::RT_SCOPE_LINK, libc::RTN_UNICAST])
-            .put(&[0; 4]);
+        let mut message = Message::route((to, prefix), table, [libc::RT_SCOPE_LINK, libc::RTN_UNICAST]);
         if prefix > 0 {
             message.attribute(libc::RTA_DST, &octets(to));
         }
@@ -98,12 +92,8 @@ impl Netlink {
 
     /// Adds the default route through a router behind a device.
     pub(crate) fn add_default_route(&self, router: IpAddr, device: u32) -> io::Result<()> {
-        // As in `add_route_in`, beyond the link.
-        let mut message = Message::new(libc::RTM_NEWROUTE, libc::NLM_F_CREATE | libc::NLM_F_EXCL);
-        message
-            .put(&[family(router), 0, 0, 0, libc::RT_TABLE_MAIN])
-            .put(&[libc::RTPROT_STATIC, libc::RT_SCOPE_UNIVERSE, libc::RTN_UNICAST])
-            .put(&[0; 4]);
+        let beyond_link = [libc::RT_SCOPE_UNIVERSE, libc::RTN_UNICAST];
+        let mut message = Message::route((router, 0), libc::RT_TABLE_MAIN, beyond_link);
         message.attribute(libc::RTA_GATEWAY, &octets(router));
         message.attribute(libc::RTA_OIF, &device.to_ne_bytes());
         self.ask(message)
@@ -111,12 +101,8 @@ impl Netlink {
 
     /// Makes the kernel refuse packets to a prefix, unless there is a route to a longer one.
     pub(crate) fn add_unreachable(&self, to: IpAddr, prefix: u8) -> io::Result<()> {
-        // As in `add_route_in`, of another type.
-        let mut message = Message::new(libc::RTM_NEWROUTE, libc::NLM_F_CREATE | libc::NLM_F_EXCL);
-        message
-            .put(&[family(to), prefix, 0, 0, libc::RT_TABLE_MAIN])
-            .put(&[libc::RTPROT_STATIC, libc::RT_SCOPE_UNIVERSE, libc::RTN_UNREACHABLE])
-            .put(&[0; 4]);
+        let unreachable = [libc::RT_SCOPE_UNIVERSE, libc::RTN_UNREACHABLE];
+        let mut message = Message::route((to, prefix), libc::RT_TABLE_MAIN, unreachable);
         message.attribute(libc::RTA_DST, &octets(to));
         self.ask(message)
     }
@@ -148,11 +134,8 @@ impl Netlink {
         /// `RTAX_LOCK`: set of the metrics that are locked.
         const LOCK: u16 = 1;
         let prefix = if to.is_ipv4() { 32 } else { 128 };
-        let mut message = Message::new(libc::RTM_NEWROUTE, libc::NLM_F_CREATE | libc::NLM_F_EXCL);
-        message
-            .put(&[family(to), prefix, 0, 0, libc::RT_TABLE_MAIN])
-            .put(&[libc::RTPROT_STATIC, libc::RT_SCOPE_LINK, libc::RTN_UNICAST])
-            .put(&[0; 4]);
+        let on_link = [libc::RT_SCOPE_LINK, libc::RTN_UNICAST];
+        let mut message = Message::route((to, prefix), libc::RT_TABLE_MAIN, on_link);
         message.attribute(libc::RTA_DST, &octets(to)).attribute(libc::RTA_OIF, &device.to_ne_bytes());
         let locked = metrics.iter().fold(0_u32, |set, (metric, _)| set | 1 << metric);
         let mut nested = Message { bytes: Vec::new() };
@@ -192,6 +175,15 @@ impl Message {
         // the kernel)
         let mut message = Self { bytes: vec![0; 4] };
         message.put(&kind.to_ne_bytes()).put(&flags.to_ne_bytes()).put(&[0; 8]);
+        message
+    }
+
+    /// Returns the request for a new route to a prefix, in a table, of this scope and type.
+    fn route((to, prefix): (IpAddr, u8), table: u8, [scope, kind]: [u8; 2]) -> Self {
+        // struct rtmsg: family, bits of destination and source, TOS, table, protocol, scope, type;
+        // flags
+        let mut message = Self::new(libc::RTM_NEWROUTE, libc::NLM_F_CREATE | libc::NLM_F_EXCL);
+        message.put(&[family(to), prefix, 0, 0, table, libc::RTPROT_STATIC, scope, kind]).put(&[0; 4]);
         message
     }
 

@@ -13,7 +13,7 @@ use super::nat::{FAR6, HOST6, PREFIX6, Tool};
 use super::netlink::{Netlink, Packets};
 use super::permission_errors::Step;
 use super::tun;
-use crate::failure::Failure;
+use crate::Failure;
 
 /// Name of the only device besides `lo` in the namespace of a run.
 pub(crate) const DEVICE: &str = "rdt0";
@@ -73,7 +73,7 @@ impl Shape {
         let tun = tun::open().map_err(Step::OpenTun.forbidden())?;
         for number in 1..=address::MAX_CHILDREN {
             let Some(block) = outer.child(number) else {
-                return Err(Failure::Usage("runs can be nested at most six deep".into()));
+                return Err(Failure::usage("runs can be nested at most six deep"));
             };
             let name = format!("rdt{number}");
             match tun::attach(&tun, &name) {
@@ -92,7 +92,7 @@ impl Shape {
             configure().map_err(Step::Join.forbidden())?;
             return Ok((tun, block));
         }
-        Err(Failure::Usage(format!("at most {} runs fit inside one run", address::MAX_CHILDREN)))
+        Err(Failure::usage(format!("at most {} runs fit inside one run", address::MAX_CHILDREN)))
     }
 
     fn set_up(self, netlink: &Netlink, name: &str, address: Ipv4Addr) -> io::Result<u32> {
@@ -244,7 +244,7 @@ pub(crate) fn add_addresses(addresses: &[(String, IpAddr)]) -> Result<(), Failur
         let added =
             Netlink::open().and_then(|netlink| netlink.add_address(netlink.index(DEVICE)?, *address, prefix));
         unless_present(added).map_err(|error| {
-            Failure::Usage(format!("--to {name}: the far end cannot have {address}: {error}"))
+            Failure::usage(format!("--to {name}: the far end cannot have {address}: {error}"))
         })?;
     }
     Ok(())

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 
 use super::tun;
-use crate::failure::Failure;
+use crate::Failure;
 
 /// Steps of `run` that need permissions, in the order of execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(crate) enum Step {
 impl Step {
     /// Returns a function for `map_err` that describes a failure of this step.
     pub(crate) fn forbidden(self) -> impl Fn(io::Error) -> Failure {
-        move |error| Failure::Forbidden(self.sentences(&error, &Host::look()))
+        move |error| Failure::unavailable(self.sentences(&error, &Host::look()))
     }
 
     fn sentences(self, error: &io::Error, host: &Host) -> String {

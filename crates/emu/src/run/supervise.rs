@@ -24,14 +24,15 @@ use super::signals::Signals;
 use super::terminal::Foreground;
 use super::tun::{IpPackets, TunPort};
 use super::{Stage, enter};
+use crate::Failure;
 use crate::account::Account;
+use crate::account::DestinationName;
 use crate::args::{InsideArgs, RunArgs};
 use crate::calibration::Mode;
 use crate::control_socket::{ControlSocket, InForce};
 use crate::destinations::{By, Destination, OTHER, Selector, Table};
-use crate::failure::Failure;
 use crate::host::LossAlarm;
-use crate::output::{Circumstances, DestinationName, Watchers};
+use crate::output::{Circumstances, Watchers};
 use crate::paths::{Changes, Paths, PerDestination};
 use crate::relay::Relay;
 use crate::waiter::{Descriptors, Waiter, Waiting};
@@ -48,7 +49,7 @@ const NOT_NESTED: &str = "this network has a device rdt0 but is not the near end
 pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     args.output.check()?;
     if args.ipv6 && args.device_mtu < MIN_MTU_IPV6 {
-        return Err(Failure::Usage(format!("--device-mtu: IPv6 needs {MIN_MTU_IPV6} bytes")));
+        return Err(Failure::usage(format!("--device-mtu: IPv6 needs {MIN_MTU_IPV6} bytes")));
     }
     let (described, to) = args.paths.describe()?;
     args.output.check_inputs(iter::once(&described).chain(to.iter().map(|it| &it.described)))?;
@@ -93,7 +94,7 @@ type Routed = (Destination, PathConfig);
 /// Configures the paths of destinations.
 fn routed(to: Vec<Destination>, ipv6: bool) -> Result<Vec<Routed>, Failure> {
     let all = to.into_iter().map(|it| {
-        let usage = |message: &str| Failure::Usage(format!("--to {}: {message}", it.name));
+        let usage = |message: &str| Failure::usage(format!("--to {}: {message}", it.name));
         if it.selector.is_ipv6() && !ipv6 {
             return Err(usage("an IPv6 destination needs --ipv6"));
         }
@@ -228,7 +229,7 @@ impl Inside {
                 let (near, far) = devices.ok_or_else(|| lost("the process inside sent no device"))?;
                 Ok([near, far].map(Arc::new))
             }
-            Some((Message::Failed(code, sentence), _)) => Err(Failure::Inside(code, sentence)),
+            Some((Message::Failed(code, sentence), _)) => Err(Failure::new(code, sentence)),
             _ => Err(lost("the process inside ended")),
         }
     }
@@ -267,13 +268,10 @@ impl Inside {
                     }
                     Some((Message::Ended(code, overflow), _)) => return Ok((code, overflow)),
                     Some((Message::Failed(code, sentence), _)) => {
-                        return Err(Failure::Inside(code, sentence));
+                        return Err(Failure::new(code, sentence));
                     }
                     _ => {
-                        return Err(Failure::Inside(
-                            EXIT_CODE_KILLED,
-                            "the first process inside was killed".into(),
-                        ));
+                        return Err(Failure::new(EXIT_CODE_KILLED, "the first process inside was killed"));
                     }
                 }
             }
@@ -315,7 +313,7 @@ impl Inside {
                 return self.receive();
             }
             if let Some(signal) = signals.next() {
-                return Err(Failure::before_start(signal.number));
+                return Err(super::before_start(signal.number));
             }
         }
     }
@@ -340,7 +338,7 @@ impl Inside {
 fn check_addresses(to: impl IntoIterator<Item = Selector>, block: Block) -> Result<(), Failure> {
     let near: [IpAddr; 2] = [block.near().into(), v6(block.near()).into()];
     match to.into_iter().find(|selector| selector.host().is_some_and(|host| near.contains(&host))) {
-        Some(selector) => Err(Failure::Usage(format!("--to {selector}: this address is that of CMD"))),
+        Some(selector) => Err(Failure::usage(format!("--to {selector}: this address is that of CMD"))),
         None => Ok(()),
     }
 }
@@ -356,11 +354,11 @@ fn check_nested(args: &RunArgs, outer: EnclosingRun) -> Result<(), Failure> {
     } else {
         return Ok(());
     };
-    Err(Failure::Usage(refusal.into()))
+    Err(Failure::usage(refusal))
 }
 
 fn lost(what: &str) -> Failure {
-    Failure::Inside(exit::OS, format!("cannot set up the network: {what}"))
+    Failure::new(exit::OS, format!("cannot set up the network: {what}"))
 }
 
 struct Finished {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use rdt_transport::{SenderStats, Spare};
 
+use crate::args::SendArgs;
 use crate::output::rtt_histogram::{RttHistogram, RttQuantiles};
 use crate::source::{Fill, Source};
 
@@ -23,6 +24,12 @@ pub(crate) struct Wanted {
     pub(crate) omit: Duration,
     /// Number of probes of the idle path.
     pub(crate) idle_probes: u32,
+}
+
+impl Wanted {
+    pub(crate) fn of(args: &SendArgs) -> Self {
+        Self { time: args.time, omit: args.omit.unwrap_or_default(), idle_probes: args.idle_rtt.unwrap_or(0) }
+    }
 }
 
 /// Start that is left out of the counts.

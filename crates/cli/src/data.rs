@@ -44,7 +44,7 @@ impl Data {
 
     fn open(path: &Path) -> Result<Self, Failure> {
         let name = path.display().to_string();
-        let unreadable = |error| Failure::Input { name: name.clone(), error };
+        let unreadable = |error: io::Error| Failure::input(&name, &error);
         let file = File::open(path).map_err(unreadable)?;
         let metadata = file.metadata().map_err(unreadable)?;
         if metadata.is_dir() {

@@ -11,7 +11,7 @@ use rdt_program::talk;
 use rdt_transport::qlog::{Qlog, QlogConfig};
 use rdt_transport::{Observer, SenderConfig, Wire};
 
-use super::data::Data;
+use crate::data::Data;
 use crate::{Failure, SendArgs};
 
 /// Size of the write buffer, bytes.
@@ -31,7 +31,7 @@ impl QlogFile {
         addresses: &[SocketAddr],
         config: &SenderConfig,
     ) -> Result<Self, Failure> {
-        let file = create_private(path, force).map_err(|error| Failure::output(path, error))?;
+        let file = create_private(path, force).map_err(|error| Failure::output(path.display(), &error))?;
         let classic = config.wire == Wire::Classic;
         // The transfer goes to one of several addresses, and the header comes first.
         let receiver = addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ");
@@ -53,7 +53,7 @@ impl QlogFile {
 /// Completes the file, and returns the failure of the program.
 pub(crate) fn finish(file: Option<QlogFile>, failure: Option<Failure>) -> Option<Failure> {
     let Some(QlogFile { path, log }) = file else { return failure };
-    or_unwritten(failure, log.finish().map_err(|error| Failure::output(&path, error)))
+    or_unwritten(failure, log.finish().map_err(|error| Failure::output(path.display(), &error)))
 }
 
 /// Returns a failed write as the program's failure, but only prints it if the transfer failed too.
@@ -71,7 +71,7 @@ pub(crate) fn check_outputs(args: &SendArgs, data: &Data) -> Result<(), Failure>
     if let (Some(qlog), Some(csv)) = (&args.qlog, &args.csv)
         && is_same_path(qlog, csv)
     {
-        return Err(Failure::Usage("--qlog and --csv need two files".into()));
+        return Err(Failure::usage("--qlog and --csv need two files"));
     }
     let outputs = [("--qlog", &args.qlog), ("--csv", &args.csv)];
     outputs
@@ -82,7 +82,7 @@ pub(crate) fn check_outputs(args: &SendArgs, data: &Data) -> Result<(), Failure>
 
 fn check(option: &str, path: &Path, data: &Data) -> Result<(), Failure> {
     if path == Path::new("-") {
-        return Err(Failure::Usage(format!(
+        return Err(Failure::usage(format_args!(
             "{option} needs the name of a file, not -: the standard output has the program's lines"
         )));
     }
@@ -90,7 +90,7 @@ fn check(option: &str, path: &Path, data: &Data) -> Result<(), Failure> {
     let Ok(there) = fs::metadata(path) else { return Ok(()) };
     match use_of(&there, path, data) {
         Some(what) => {
-            Err(Failure::Usage(format!("{option} {} is {what}: choose another file", path.display())))
+            Err(Failure::usage(format_args!("{option} {} is {what}: choose another file", path.display())))
         }
         None => Ok(()),
     }

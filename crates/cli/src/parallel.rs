@@ -1,60 +1,36 @@
 //! Several transfers at once (`--parallel`): each on a thread of its own, with its own socket and
 //! connection. Their summaries are added up.
 
-use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rdt_program::json::{nanos, seed};
-use rdt_program::{Console, Stop, talk};
-use rdt_transport::{InitiatorConfig, SenderStats};
-use rdt_trust::Dialer;
+use rdt_program::{Console, talk};
+use rdt_transport::SenderStats;
 use serde_json::{Value, json};
 
-use super::config::configure;
-use super::data::Data;
-use super::local::LocalReceiver;
-use super::run_to_end;
-use super::transfer::{Ended, Plan, Remote};
 use crate::args::SendArgs;
-use crate::args::form::Form;
+use crate::exit::{SOFTWARE, close_reason};
 use crate::output::format::{megabytes, ms, rate_bps};
 use crate::output::limit::Limited;
 use crate::output::receiver_report::ReceiverReport;
-use crate::output::status::{Status, Style};
+use crate::output::rtt_histogram::RttQuantiles;
+use crate::output::status::Status;
 use crate::{Failure, resources};
 
-/// Where all transfers go, how they are protected, and where their sum is printed.
-pub(super) struct Target<'a> {
-    pub(super) status: Status,
-    pub(super) remote: Remote<'a>,
-    pub(super) dialer: Option<Arc<Dialer>>,
-    pub(super) initiator: InitiatorConfig,
-    pub(super) local: Option<LocalReceiver>,
+/// Result of a transfer.
+pub(crate) struct Ended {
+    /// Counts without the omitted start.
+    pub(crate) counted: SenderStats,
+    /// `None` for a transfer that is too short, and for one that the other side sent.
+    pub(crate) limited: Option<Limited>,
+    /// Over TCP of the kernel: of its smoothed RTT.
+    pub(crate) rtt: Option<RttQuantiles>,
+    pub(crate) summary: Value,
+    pub(crate) failure: Option<Failure>,
 }
 
-/// Runs `--parallel` transfers and prints their sum.
-pub(super) fn run(
-    args: &SendArgs,
-    form: &Form<'_>,
-    target: Target<'_>,
-    start: Instant,
-) -> Result<(), Failure> {
-    let Target { status, remote, dialer, initiator, local } = target;
-    let stop = Stop::default();
-    stop.on_interrupt();
-    let one = || -> Result<Ended, Failure> {
-        let config = configure(args, form)?;
-        let silent = Status::new(Console::default(), Style::Silent, start, &config, form.format);
-        let data = Data::parse(args, form.stdin)?;
-        let (stop, dialer) = (stop.clone(), dialer.clone());
-        let plan = Plan { format: form.format, config, dialer, data, status: silent, start, stop };
-        run_to_end(args, remote, plan, initiator.clone(), local.as_ref())
-    };
-    let ended = run_all(args.parallel, one);
-    let receiver = local.map(LocalReceiver::finish).transpose()?;
-    conclude(args, (&form.host_name(), form.format.name()), &status, ended, receiver.as_ref())
-}
+const PANICKED: &str = "a thread of the program ended by itself";
 
 /// Runs `one` on each of this number of threads.
 pub(crate) fn run_all(
@@ -63,19 +39,22 @@ pub(crate) fn run_all(
 ) -> Vec<Result<Ended, Failure>> {
     thread::scope(|scope| {
         let threads: Vec<_> = (0..transfers).map(|_| scope.spawn(&one)).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap_or(Err(Failure::Panicked))).collect()
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|_| Err(Failure::new(SOFTWARE, PANICKED))))
+            .collect()
     })
 }
 
 /// Prints the sum of transfers to a host over a wire.
 pub(crate) fn conclude(
     args: &SendArgs,
-    (host, wire): (&str, &'static str),
+    (host, wire): (String, &'static str),
     status: &Status,
     ended: Vec<Result<Ended, Failure>>,
     receiver: Option<&ReceiverReport>,
 ) -> Result<(), Failure> {
-    let mut sum = Sum { host: host.into(), wire, cipher: Value::Null, streams: Vec::new() };
+    let mut sum = Sum { host, wire, cipher: Value::Null, streams: Vec::new() };
     let mut failure = None;
     for (ended, number) in ended.into_iter().zip(1..) {
         let why = match ended {
@@ -92,7 +71,7 @@ pub(crate) fn conclude(
         failure = failure.or(why);
     }
     print(args, status, sum, receiver, failure.as_ref())?;
-    failure.map_or(Ok(()), |failure| Err(Failure::OfParallel(Box::new(failure))))
+    failure.map_or(Ok(()), |failure| Err(failure.said()))
 }
 
 fn print(
@@ -216,7 +195,7 @@ impl Sum {
         let mut value = json!({
             "event": "parallel_summary",
             "exit_code": failure.map_or(0, Failure::code),
-            "close_reason": failure.and_then(Failure::close_reason),
+            "close_reason": failure.and_then(close_reason),
             "host": self.host,
             "wire": self.wire,
             "cipher": self.cipher,

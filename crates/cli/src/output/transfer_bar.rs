@@ -1,0 +1,57 @@
+//! Progress bar of `rdt-send` on a terminal.
+
+use std::fmt;
+use std::io::{self, IsTerminal as _};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+
+/// Interval between two updates of the progress bar.
+pub(crate) const UPDATE_INTERVAL: Duration = Duration::from_millis(100);
+
+const TEMPLATE: &str = "{prefix} {bar:30} {percent:>3} %  {mb}  {rate}  ETA {eta}";
+
+/// Progress bar of `rdt-send` on the standard error: share, rate and time left. Removed when it is
+/// dropped.
+pub(crate) struct TransferBar(ProgressBar);
+
+impl TransferBar {
+    /// Returns the bar of a transfer of `bytes` bytes; `None` if the output is no terminal.
+    pub(crate) fn on_terminal(name: &str, bytes: u64) -> Option<Self> {
+        if !io::stdout().is_terminal() || !io::stderr().is_terminal() {
+            return None;
+        }
+        let bar = ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::hidden());
+        let style = ProgressStyle::with_template(TEMPLATE).unwrap_or_else(|_| ProgressStyle::default_bar());
+        bar.set_style(style.with_key("mb", megabytes).with_key("rate", bar_rate));
+        // Only the name, as the path may be longer than the line.
+        let name = name.rsplit(std::path::is_separator).next().unwrap_or(name);
+        bar.set_prefix(name.to_owned());
+        Some(Self(bar))
+    }
+
+    /// Shows the number of acknowledged bytes. The first call follows the lines of the handshake,
+    /// which would be written behind a bar.
+    pub(crate) fn show(&self, bytes: u64) {
+        if self.0.is_hidden() {
+            self.0.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        self.0.set_position(bytes);
+    }
+}
+
+impl Drop for TransferBar {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "printed to a tenth")]
+fn megabytes(state: &ProgressState, out: &mut dyn fmt::Write) {
+    let mb = |bytes: u64| bytes as f64 / 1e6;
+    let _ = write!(out, "{:.1}/{:.1} MB", mb(state.pos()), mb(state.len().unwrap_or(0)));
+}
+
+fn bar_rate(state: &ProgressState, out: &mut dyn fmt::Write) {
+    let _ = write!(out, "{:.1} Mbit/s", state.per_sec() * 8e-6);
+}
