@@ -1,7 +1,7 @@
 //! Congestion controllers by name, and the factory for a controller from outside this crate.
 //!
-//! A new built-in controller has a variant here, a `mod` line in `mod.rs` and a line in the `--cc`
-//! help text. A user's own controller needs no edit: see [`ControllerFactory`].
+//! A new built-in controller has a variant here, a `mod` line in `congestion.rs` and a line in the
+//! `--cc` help text. A user's own controller needs no edit: see [`ControllerFactory`].
 
 use std::fmt;
 use std::str::FromStr;

@@ -3,7 +3,7 @@
 //! | noun | file | owns |
 //! |---|---|---|
 //! | predicate | `grammar.rs` | the notation, and its syntax tree |
-//! | value | `mod.rs` | value of an expression in one repetition |
+//! | value | `claim.rs` | value of an expression in one repetition |
 //! | evidence | `evidence.rs` | p values for and against a predicate |
 //! | judgement | `judgement.rs` | verdicts of all claims of an experiment |
 //! | expectation | `expectation.rs` | expected values beside measured ones |

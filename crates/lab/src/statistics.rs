@@ -2,7 +2,7 @@
 //!
 //! | question | file |
 //! |---|---|
-//! | mean of a cell | `mod.rs`: t interval; `bootstrap.rs`: BCa bootstrap beside it |
+//! | mean of a cell | `statistics.rs`: t interval; `bootstrap.rs`: BCa bootstrap beside it |
 //! | median and other quantiles | `order.rs` |
 //! | is A more than B? are they equal? several claims at once | `comparison.rs` |
 //! | main effects, interactions and analysis of variance of a factorial | `factorial.rs` |

@@ -7,7 +7,7 @@
 //!
 //! | file | owns |
 //! |---|---|
-//! | `mod.rs` | processes of a repetition |
+//! | `kernel.rs` | processes of a repetition |
 //! | `words.rs` | from the words of the flows to the request of the load program |
 //! | `outcome.rs` | from the counts of the load program and of the path to metrics and series |
 

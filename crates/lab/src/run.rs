@@ -3,7 +3,7 @@
 //!
 //! | noun | file | owns |
 //! |---|---|---|
-//! | campaign | `mod.rs` | rounds of repetitions until nothing is missing |
+//! | campaign | `run.rs` | rounds of repetitions until nothing is missing |
 //! | siblings | `siblings.rs` | repetitions of equal cells that other experiments have run |
 //! | targets | `targets.rs` | number of repetitions that each cell needs next |
 //! | host | `host.rs` | lock between runs, and the load of other programs |

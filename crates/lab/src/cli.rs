@@ -54,7 +54,7 @@ use args::{Args, Command};
 use failure::Failure;
 
 /// JSON schema of the output and of journals.
-const SCHEMA: &str = include_str!("../../assets/schema.json");
+const SCHEMA: &str = include_str!("../assets/schema.json");
 
 /// Returns the command line of `rdt-lab`, for manual pages and completions.
 pub fn command_line() -> clap::Command {

@@ -5,7 +5,7 @@
 //! | noun | file | owns |
 //! |---|---|---|
 //! | line | `line.rs` | the JSON form of a record, with its CRC |
-//! | writer | `mod.rs` | one journal file |
+//! | writer | `journal.rs` | one journal file |
 //! | store | `store.rs` | the records of some folders, without duplicates |
 //! | series | `series.rs` | the compressed file of the series of a repetition |
 

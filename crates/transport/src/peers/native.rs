@@ -133,9 +133,10 @@ impl Resets {
 impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     /// Accepts connections of peers. The first event of each is [`ConnectionEvent::Connected`].
     ///
-    /// A later set with the same identity and [`reset_scope`](super::ConnectionSetConfig::reset_scope)
-    /// can reset the connections of this one, as after a restart of the program. It cannot if this
-    /// set had a connection before it first listened: the peer has a token of a random key.
+    /// A later set with the same identity and
+    /// [`reset_scope`](super::ConnectionSetConfig::reset_scope) can reset the connections of this
+    /// one, as after a restart of the program. It cannot if this set had a connection before it
+    /// first listened: the peer has a token of a random key.
     pub fn listen(&mut self, responder: ResponderConfig) {
         if !self.resets.is_key_used {
             self.resets.key = ResetKey::of(&responder.identity, self.config.reset_scope);

@@ -6,7 +6,7 @@
 //!
 //! | file | owns |
 //! |---|---|
-//! | `mod.rs` | controller and order of steps |
+//! | `bbr.rs` | controller and order of steps |
 //! | `startup.rs` | `Startup` and `Drain` |
 //! | `long_start.rs` | `Startup` on long paths (deviation) |
 //! | `probe_bw.rs` | `ProbeBW_DOWN`, `CRUISE`, `REFILL`, `UP`, long-term bound |
