@@ -51,9 +51,9 @@ mod keys;
 mod noise;
 mod replay;
 mod schedule;
-mod token;
 #[cfg(test)]
-mod vectors;
+mod tests;
+mod token;
 
 pub use aead::{Aead, HEADER_BYTES, PacketKey, Space, TAG_BYTES, aes_hardware};
 pub use entropy::Entropy;

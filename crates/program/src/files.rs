@@ -98,7 +98,8 @@ fn without_links(options: &mut OpenOptions) -> &mut OpenOptions {
     options
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use std::io::Write as _;
     use std::os::fd::AsRawFd as _;

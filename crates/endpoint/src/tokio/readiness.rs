@@ -131,7 +131,8 @@ mod portable {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use std::future::poll_fn;
     use std::io::Read as _;

@@ -132,7 +132,8 @@ mod timerfd {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use std::future::poll_fn;
 
