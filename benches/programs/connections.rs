@@ -7,7 +7,7 @@
 //!
 //! The connections are in this process. There are two arrangements: one thread and socket per
 //! connection, as in `rdt-send`, and one thread and socket for all connections, as in an endpoint
-//! of the library. With the second, which is native, encrypted and without a cipher, the receiver
+//! of the library. With the second, which is native, once encrypted and once without a cipher, the receiver
 //! has one of two cores to itself. The first includes the scheduling of hundreds of threads.
 //!
 //! Baseline: one connection with zero-copy sends, as in `rdt-send`, to one receiver thread; it runs
@@ -16,7 +16,7 @@
 //!
 //! All connections send for the same time. Only the middle of that time is measured, in which all
 //! are open, so that handshakes and late ends have no effect. Then the transfers end normally, and
-//! their checksums are compared.
+//! the checksums of classic ones are compared.
 
 mod common;
 #[path = "connections/load.rs"]

@@ -23,7 +23,7 @@ use super::{CANCELLED, CHUNK, FileTransferError, TransferHandle, bits_per_s, los
 pub struct Sent {
     /// Length of the file, bytes.
     pub bytes: u64,
-    /// Time from the first packet until the receiver had stored the file.
+    /// Time from the call, the search for an address included, until the receiver had stored the file.
     pub elapsed: Duration,
 }
 

@@ -1,4 +1,5 @@
-//! Encrypted connection with a stream in each direction (native).
+//! Connection with a stream in each direction (native): encrypted, unless both sides ask for the
+//! cipher none.
 //!
 //! [`Connection`] owns a [`Sender`](crate::Sender) and a `Receiver`, the keys that protect their
 //! packets, and the handshake. It knows no addresses: the set of connections behind a socket does.

@@ -49,7 +49,7 @@ pub(crate) struct NativeArgs {
     /// with --cc fixed:N [default: on]
     #[arg(long, help_heading = HEADING, value_enum, value_name = "on|off", hide_possible_values = true)]
     pub(crate) ecn: Option<Switch>,
-    /// Largest window of the embedded receiver (HOST `local`), at least 1444 (a packet) [default:
+    /// Largest window of the embedded receiver (HOST `local`), at least 1432 (a packet) [default:
     /// 1/8 of its memory]
     #[arg(long, help_heading = HEADING, value_name = "SIZE", value_parser = values::rwnd)]
     pub(crate) rwnd: Option<u64>,

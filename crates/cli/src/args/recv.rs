@@ -74,7 +74,7 @@ pub(crate) struct RecvArgs {
     /// [default: 1/4 of the host's, at least 1gib]
     #[arg(long, value_name = "SIZE", value_parser = values::recv_memory)]
     pub(crate) memory: Option<u64>,
-    /// Largest window of a native sender, from 1444 (a packet) to 1/8 of --memory; it opens as the
+    /// Largest window of a native sender, from 1432 (a packet) to 1/8 of --memory; it opens as the
     /// data is read [default: 1/8 of --memory]
     #[arg(long, value_name = "SIZE", value_parser = values::rwnd)]
     pub(crate) rwnd: Option<u64>,

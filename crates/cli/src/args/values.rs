@@ -15,7 +15,7 @@ use crate::Failure;
 /// Largest K for which the length of 2^K 32-bit words, in bytes, fits a `u64`.
 const MAX_POWER: u8 = 61;
 /// Smallest `--rwnd`, bytes: the payload of a native packet of the default size.
-const MIN_RWND: u64 = 1444;
+const MIN_RWND: u64 = 1432;
 /// Largest values of `--ack`; the delay is the format's limit (PROTOCOL.md, N4).
 const MAX_ACK_COUNT: u32 = 256;
 const MAX_ACK_DELAY: Duration = Duration::from_secs(1);

@@ -205,8 +205,7 @@ impl ReceiverApp {
         let finishing = self.finishing.remove(&transfer);
         match (result, finishing) {
             (Ok(kept), Some(finishing)) => self.on_stored(now, server, peer, &finishing, &kept),
-            // Another FIN contradicted the end of the transfer in the meantime.
-            (Ok(stored), None) => self.store.discard_stored(stored),
+            (Ok(_), None) => debug_assert!(false, "a transfer is stored once"),
             (Err(error), finishing) => {
                 self.cut_short |= self.store.is_stream();
                 match finishing {

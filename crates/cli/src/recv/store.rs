@@ -17,8 +17,7 @@ use rdt_program::files::is_descriptor;
 use rdt_program::talk;
 
 use crate::peer::Peer;
-use files::{FileId, Files, Names, parent};
-use queue::Job;
+use files::{Files, Names, parent};
 pub(crate) use writer::WriteResult;
 use writer::{Sink, Writer};
 
@@ -122,8 +121,6 @@ impl From<Busy> for io::Error {
 #[derive(Debug, Default)]
 pub(crate) struct Stored {
     pub(crate) path: Option<PathBuf>,
-    /// Identity of the file at `path`.
-    id: Option<FileId>,
     /// With `--sync`: error of the sync of the directory, after which a power loss may remove the
     /// file.
     pub(crate) unsynced: Option<io::Error>,
@@ -260,14 +257,6 @@ impl Store {
             writer.abort(transfer);
         }
         self.is_stream
-    }
-
-    /// Removes the file of a transfer that was stored and is void, unless another transfer has
-    /// replaced it.
-    pub(crate) fn discard_stored(&mut self, stored: Stored) {
-        if let (Some(writer), Some(path)) = (&mut self.writer, stored.path) {
-            writer.queue.push(Job::Remove(path, stored.id));
-        }
     }
 
     pub(crate) fn is_stream(&self) -> bool {

@@ -351,7 +351,7 @@ fn rwnd_limits_receive_window() {
     // The window limits the rate to 64 KiB per 50 ms.
     let run = send(&receiver.args("--rtt 50ms --bytes 600kb --json --interval 20ms")).with_code(0);
     let windows = run.objects().into_iter().filter_map(|object| object["window_packets"].as_u64());
-    assert!(windows.max() <= Some(65_536 / 1444), "in packets");
+    assert!(windows.max() <= Some(65_536 / 1432), "in packets");
     let summary = run.summary();
     assert!(summary["elapsed_ns"].as_u64() >= Some(8 * 50_000_000), "{summary}");
     assert!(summary["waited_peer_window_ns"].as_u64() > Some(100_000_000), "{summary}");

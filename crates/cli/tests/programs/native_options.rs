@@ -15,7 +15,7 @@ fn contradictory_or_invalid_options_are_refused() {
         ("local --attempts 9", "--give-up"),
         ("localhost --rwnd 1mib", "rdt-recv --rwnd"),
         ("localhost --seed 1", "rdt-recv --seed"),
-        ("local --rwnd 1443", "at least 1444"),
+        ("local --rwnd 1431", "at least 1432"),
         ("localhost --ack 1/0ms", "rdt-recv --ack"),
         ("local --ack 2", "count/time"),
         ("local --ack 0/1ms", "from 1 to 256"),
@@ -138,7 +138,7 @@ fn invalid_measurements_and_names_are_refused() {
 fn invalid_options_of_receiver_are_refused() {
     for (args, word) in [
         ("--rwnd x", "--rwnd"),
-        ("--rwnd 1kb", "at least 1444"),
+        ("--rwnd 1kb", "at least 1432"),
         ("--ack 1", "count/time"),
         ("--rwnd 1gib --memory 1gib", "8 times"),
         ("--rwnd 1mib --memory 1mib", "8 times"),
@@ -162,7 +162,7 @@ fn compatible_options_are_accepted() {
         "local --max-rate 1gbit --insecure --pacing off",
         "local 50 0.001 0 100 --max-rate 1gbit",
         "local --ecn on --cc reno",
-        "local --give-up 1s --initial-window 1 --rwnd 1444 --ack 1/0ms --pacing on",
+        "local --give-up 1s --initial-window 1 --rwnd 1432 --ack 1/0ms --pacing on",
     ] {
         send(&format!("{args} --bytes 9000 --quiet")).with_code(0);
     }

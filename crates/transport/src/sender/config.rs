@@ -108,10 +108,10 @@ pub struct SenderConfig {
     pub attempts: Attempts,
     /// Secret seed that chooses which packet numbers are skipped (native); `None` to skip none. An
     /// ACK of a skipped number ends the transfer: it shows that the receiver acknowledges packets
-    /// before they arrive, to be sent more than its path carries. Must be random, and unknown to
-    /// the receiver.
+    /// before they arrive, to be sent more than its path carries. A connection draws its own.
     pub skip_seed: Option<u64>,
-    /// Seed of the times of BBR's probes (native); must be random.
+    /// Seed of the times of BBR's probes (native). A connection draws its own, except in the
+    /// simulator.
     pub seed: u64,
     /// Lower limit of the first timeout of data, which is three handshake RTTs. The default of 40
     /// ms is the minimum of later timeouts. The reference sender has 0, and so fails if the

@@ -2,7 +2,7 @@
 //! is complete, and removed if it is aborted.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, Metadata};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -77,7 +77,6 @@ impl Sink for Files {
         if self.sync.is_some() {
             file.file().sync_all()?;
         }
-        let id = FileId::of(&file.file().metadata()?);
         let path = match &self.names {
             Names::One(path) => {
                 file.replace(path)?;
@@ -90,46 +89,12 @@ impl Sink for Files {
         };
         // From here on the file exists, even if the sync of the directory fails.
         let unsynced = self.sync.and_then(|sync| sync(self.names.directory()).err());
-        Ok(Stored { path: Some(path), id, unsynced })
+        Ok(Stored { path: Some(path), unsynced })
     }
 
     fn abort(&mut self, transfer: Transfer) {
         self.open.remove(&transfer);
     }
-}
-
-/// Identity of a file, by which a transfer's file is told from another one of the same name. An
-/// inode may be used again, but not with the same time of the last write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct FileId {
-    device: u64,
-    inode: u64,
-    /// Seconds and nanoseconds since 1970.
-    written_at: (i64, i64),
-}
-
-impl FileId {
-    #[cfg(unix)]
-    #[expect(clippy::unnecessary_wraps, reason = "other systems have no identities")]
-    fn of(metadata: &Metadata) -> Option<Self> {
-        use std::os::unix::fs::MetadataExt as _;
-
-        let written_at = (metadata.mtime(), metadata.mtime_nsec());
-        Some(Self { device: metadata.dev(), inode: metadata.ino(), written_at })
-    }
-
-    #[cfg(not(unix))]
-    fn of(_: &Metadata) -> Option<Self> {
-        None
-    }
-}
-
-/// Removes a file if it is the one with this identity. Without identities, any file is.
-pub(super) fn remove_if_same(path: &Path, id: Option<FileId>) -> io::Result<()> {
-    if FileId::of(&fs::symlink_metadata(path)?) == id {
-        fs::remove_file(path)?;
-    }
-    Ok(())
 }
 
 pub(super) fn parent(path: &Path) -> &Path {
@@ -164,6 +129,8 @@ fn sync_directory(_: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn transfer(number: u64) -> Transfer {
@@ -226,23 +193,6 @@ mod tests {
         let path = files.finish(transfer(2), None).unwrap().path.unwrap();
         assert_eq!(fs::read(path).unwrap(), b"xyz", "a restart voids what came before");
         assert_eq!(names(directory.path()), ["out"]);
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn void_transfer_leaves_file_of_its_successor() {
-        let directory = tempfile::tempdir().unwrap();
-        let mut files = Files::new(Names::One(directory.path().join("out")), false, 2);
-        let [void, kept] = [1, 2].map(|number| {
-            files.write(transfer(number), b"abc").unwrap();
-            transfer(number)
-        });
-        let [void, kept] = [void, kept].map(|transfer| files.finish(transfer, None).unwrap());
-        let path = void.path.unwrap();
-        remove_if_same(&path, void.id).unwrap();
-        assert_eq!(names(directory.path()), ["out"]);
-        remove_if_same(&path, kept.id).unwrap();
-        assert!(names(directory.path()).is_empty());
     }
 
     #[test]

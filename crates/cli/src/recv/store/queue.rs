@@ -2,11 +2,9 @@
 //! when to wake each thread.
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::Transfer;
-use super::files::FileId;
 
 /// Limit on the memory of queued jobs, bytes. At the limit, data remains in the receive buffers.
 pub(super) const MAX_QUEUED_BYTES: usize = 4 << 20;
@@ -24,8 +22,6 @@ pub(super) enum Job {
     /// Completes a transfer, with the name for its file.
     Finish(Transfer, Option<Box<str>>),
     Abort(Transfer),
-    /// Removes the file of a finished transfer, if it is still the file with this identity.
-    Remove(PathBuf, Option<FileId>),
 }
 
 impl Job {
@@ -35,7 +31,6 @@ impl Job {
             Self::Write(_, piece) => JOB_OVERHEAD + piece.capacity(),
             Self::Finish(_, name) => JOB_OVERHEAD + name.as_ref().map_or(0, |name| name.len()),
             Self::Abort(_) => JOB_OVERHEAD,
-            Self::Remove(path, _) => JOB_OVERHEAD + path.as_os_str().len(),
         }
     }
 }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 
-use super::files::remove_if_same;
 use super::queue::{Job, Queue};
 use super::{Stored, Transfer};
 
@@ -107,8 +106,6 @@ impl<S: Sink, W: Fn()> Worker<S, W> {
                     self.failed.remove(transfer);
                     self.sink.abort(*transfer);
                 }
-                // A user may have removed or renamed the file.
-                Job::Remove(path, id) => drop(remove_if_same(path, *id)),
             }
             if self.queue.done(job) {
                 (self.wake)();

@@ -62,7 +62,7 @@ pub(crate) struct Params {
     pub(crate) wanted_ack_every: u16,
     /// True if the responder's stream stays empty. Default: false.
     pub(crate) is_one_way: bool,
-    /// Number of the AEAD that this side prefers, 1 to 3; 0 for none. Default 0.
+    /// Number of the AEAD that this side prefers, 1 to 3; 0 for no preference. Default 0.
     pub(crate) aead: u8,
 }
 
