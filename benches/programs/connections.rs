@@ -7,7 +7,7 @@
 //!
 //! The connections are in this process. There are two arrangements: one thread and socket per
 //! connection, as in `rdt-send`, and one thread and socket for all connections, as in an endpoint
-//! of the library. With the second, which is native, once encrypted and once without a cipher, the receiver
+//! of the library. The second is native, once encrypted and once without a cipher, and its receiver
 //! has one of two cores to itself. The first includes the scheduling of hundreds of threads.
 //!
 //! Baseline: one connection with zero-copy sends, as in `rdt-send`, to one receiver thread; it runs

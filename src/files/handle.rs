@@ -36,8 +36,8 @@ impl TransferHandle {
         self.0.bytes.load(Ordering::Relaxed)
     }
 
-    /// Returns the length of the file. `None` at a receiver, which does not know it, before a sender
-    /// has opened the file, and for an empty one.
+    /// Returns the length of the file. `None` at a receiver, which does not know it, before a
+    /// sender has opened the file, and for an empty one.
     pub fn total(&self) -> Option<u64> {
         Some(self.0.total.load(Ordering::Relaxed)).filter(|total| *total > 0)
     }

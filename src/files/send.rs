@@ -23,7 +23,8 @@ use super::{CANCELLED, CHUNK, FileTransferError, TransferHandle, bits_per_s, los
 pub struct Sent {
     /// Length of the file, bytes.
     pub bytes: u64,
-    /// Time from the call, the search for an address included, until the receiver had stored the file.
+    /// Time from the call until the receiver had stored the file, the search for an address
+    /// included.
     pub elapsed: Duration,
 }
 
