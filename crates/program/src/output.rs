@@ -68,7 +68,7 @@ impl Output {
         }
     }
 
-    /// Prints a line that a peer has caused, unless there were [`MAX_PEER_LINES`] in this second:
+    /// Prints a line that a peer has caused, unless there were ten in this second:
     /// then lines are counted, and the next one that is printed follows their number.
     pub fn remark_on_peer(&self, line: &str) {
         let Some(left_out) = self.limit().take(clock::unix_time_s()) else { return };
