@@ -87,7 +87,7 @@ impl Kind for Stored<'_> {
         let is_encrypted = form.format == Format::Native && !args.insecure;
         let mut found = find(args, &form.host.value, is_encrypted, (status, *start), start_local)?;
         if form.format == Format::Classic {
-            // Classic senders take the first one, as the reference does.
+            // Classic senders try the first address alone, as the reference does.
             found.addresses.truncate(1);
         }
         Ok(found)

@@ -315,20 +315,16 @@ fn handle(
             queues.step(Step::Unreadable { path }, room);
         }
         FromSource::Total { files, bytes } => shared.report.event(&Event::Total { files, bytes }),
-        FromSource::Hole { id, offset, len } => {
-            order.part(id).map(|()| queues.job(id, Job::Hole { offset, len }, room))?;
-        }
+        FromSource::Hole { id, offset, len } => queues.part(id, Job::Hole { offset, len }, room, order)?,
         FromSource::Group { id, chaining_value } => {
-            order.part(id).map(|()| queues.job(id, Job::Group(chaining_value), room))?;
+            queues.part(id, Job::Group(chaining_value), room, order)?;
         }
-        FromSource::End { id, root } => order.end(id).map(|()| queues.job(id, Job::End(root), room))?,
+        FromSource::End { id, root } => queues.end(id, Job::End(root), room, order)?,
         FromSource::Stopped { id, text, is_unchanged } => {
-            order.end(id).map(|()| queues.job(id, Job::Stopped { text, is_unchanged }, room))?;
+            queues.end(id, Job::Stopped { text, is_unchanged }, room, order)?;
         }
-        FromSource::Same { id } => order.end(id).map(|()| queues.job(id, Job::Same, room))?,
-        FromSource::Different { id, root } => {
-            order.end(id).map(|()| queues.job(id, Job::Different { root }, room))?;
-        }
+        FromSource::Same { id } => queues.end(id, Job::Same, room, order)?,
+        FromSource::Different { id, root } => queues.end(id, Job::Different { root }, room, order)?,
         FromSource::Finish if shared.unresolved.load(Ordering::Relaxed) > 0 => {
             return Err(CopyError::Protocol("the end before all entries are resolved".into()));
         }
@@ -344,6 +340,20 @@ impl Queues {
     fn step(&self, step: Step, room: Room) {
         // Fails if the planner has ended, which ends the copy.
         let _ = self.steps.send((step, room));
+    }
+
+    /// Queues a job for a file whose data go on.
+    fn part(&self, id: u64, job: Job, room: Room, order: &mut Order) -> Result<(), CopyError> {
+        order.part(id)?;
+        self.job(id, job, room);
+        Ok(())
+    }
+
+    /// Queues the last job for a file.
+    fn end(&self, id: u64, job: Job, room: Room, order: &mut Order) -> Result<(), CopyError> {
+        order.end(id)?;
+        self.job(id, job, room);
+        Ok(())
     }
 
     fn job(&self, id: u64, job: Job, room: Room) {

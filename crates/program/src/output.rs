@@ -68,8 +68,8 @@ impl Output {
         }
     }
 
-    /// Prints a line that a peer has caused, unless there were ten in this second:
-    /// then lines are counted, and the next one that is printed follows their number.
+    /// Prints a line that a peer has caused, if there were fewer than ten in this second. The
+    /// others are counted, and the next line is printed after their number.
     pub fn remark_on_peer(&self, line: &str) {
         let Some(left_out) = self.limit().take(clock::unix_time_s()) else { return };
         self.remark_left_out(left_out);

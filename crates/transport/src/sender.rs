@@ -406,9 +406,7 @@ impl Sender {
             "packets in flight need a timer"
         );
     }
-}
 
-impl Sender {
     /// Appends packets to `out` until it is full. Returns false if there is nothing more to send
     /// before the next input, write or timer.
     pub(crate) fn fill(&mut self, now: Instant, out: &mut TransmitBuf) -> bool {

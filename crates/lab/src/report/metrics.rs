@@ -12,87 +12,41 @@ pub enum Better {
 
 use Better::{Less, More};
 
-/// Begins of the last words of metrics, with unit and direction. The longest one that a word begins
-/// with counts. One with `=` is the whole word.
-const METRICS: [(Unit, Option<Better>, &[&str]); 18] = [
-    (Unit::Rate, Some(More), &["goodput", "sum", "throughput", "data-rate"]),
-    (Unit::Rate, None, &["offered", "rate"]),
-    (Unit::Share, Some(More), &["utilisation"]),
-    (Unit::Share, Some(Less), &["load=", "loss"]),
-    (Unit::Share, None, &["share"]),
+/// Prefixes of the last words of metrics, with unit and direction. The longest prefix of a word
+/// counts. One that ends with `=` is a whole word.
+const METRICS: [(Unit, Option<Better>, &str); 16] = [
+    (Unit::Rate, Some(More), "goodput sum throughput data-rate"),
+    (Unit::Rate, None, "offered rate"),
+    (Unit::Share, Some(More), "utilisation"),
+    (Unit::Share, Some(Less), "load= loss"),
+    (Unit::Share, None, "share"),
     (
         Unit::Time,
         Some(Less),
-        &["blocked", "busy", "completion", "delay", "first-byte", "gap", "handshake-rtt"],
+        "blocked busy completion delay first-byte gap handshake-rtt idle jitter lateness longest \
+         processor queue-delay resumed retransmission-time rto rtt run-time srtt stall- step-lag \
+         wait",
     ),
-    (
-        Unit::Time,
-        Some(Less),
-        &["idle", "jitter", "lateness", "longest", "processor", "queue-delay", "resumed"],
-    ),
-    (
-        Unit::Time,
-        Some(Less),
-        &["retransmission-time", "rto", "rtt", "run-time", "srtt", "stall-", "step-lag", "wait"],
-    ),
-    (Unit::Time, None, &["data-time", "timeout-", "warm-up"]),
-    (Unit::Count, Some(More), &["delivered"]),
+    (Unit::Time, None, "data-time timeout- warm-up"),
+    (Unit::Count, Some(More), "delivered"),
     (
         Unit::Count,
         Some(Less),
-        &[
-            "dropped",
-            "ecn-reductions",
-            "failed",
-            "lost",
-            "marked",
-            "queue-max",
-            "queue-mean",
-            "recoveries",
-            "refused",
-            "reordered",
-            "retransmitted",
-            "spurious",
-            "stalls",
-            "timeouts",
-        ],
+        "dropped ecn-reductions failed lost marked queue-max queue-mean recoveries refused \
+         reordered retransmitted spurious stalls timeouts",
     ),
-    (Unit::Count, None, &["acks-received", "packets-sent", "sent"]),
-    (Unit::Bytes, Some(More), &["bytes"]),
+    (Unit::Count, None, "acks-received packets-sent sent"),
+    (Unit::Bytes, Some(More), "bytes"),
     // The series `queue` has bytes.
-    (Unit::Bytes, Some(Less), &["bytes-unacked", "halving-error", "queue", "recovered-error"]),
-    (
-        Unit::Bytes,
-        None,
-        &[
-            "cwnd",
-            "growth-per-rtt",
-            "in-flight",
-            "mss",
-            "outstanding",
-            "rwnd",
-            "segment-",
-            "ssthresh",
-            "window",
-        ],
-    ),
-    (Unit::None, None, &["window-scale="]),
-    (Unit::None, Some(More), &["jain", "rate-held=", "stream-bytes", "unique-bytes"]),
+    (Unit::Bytes, Some(Less), "bytes-unacked halving-error queue recovered-error"),
+    (Unit::Bytes, None, "cwnd growth-per-rtt in-flight mss outstanding rwnd segment- ssthresh window"),
+    (Unit::None, None, "window-scale="),
+    (Unit::None, Some(More), "jain rate-held= stream-bytes unique-bytes"),
     (
         Unit::None,
         Some(Less),
-        &[
-            "duplicate-acks",
-            "empty-zero-window",
-            "load",
-            "missed",
-            "network-copies",
-            "out-of-order",
-            "resets",
-            "retransmissions",
-            "triple-duplicate-acks",
-            "zero-window",
-        ],
+        "duplicate-acks empty-zero-window load missed network-copies out-of-order resets \
+         retransmissions triple-duplicate-acks zero-window",
     ),
 ];
 
@@ -112,8 +66,9 @@ pub fn find(metric: &str) -> (Unit, Option<Better>) {
         return (Unit::Time, (word != "payload").then_some(Less));
     }
     let fits = |name: &str| name.strip_suffix('=').map_or(word.starts_with(name), |whole| word == whole);
-    let names =
-        METRICS.iter().flat_map(|(unit, better, names)| names.iter().map(move |name| (name, unit, better)));
+    let names = METRICS
+        .iter()
+        .flat_map(|(unit, better, names)| names.split(' ').map(move |name| (name, unit, better)));
     let found = names.filter(|(name, ..)| fits(name)).max_by_key(|(name, ..)| name.len());
     let (unit, better) = found.map_or((Unit::None, None), |(_, unit, better)| (*unit, *better));
     match ENDS.iter().find(|(end, _)| unit != Unit::Share && word.ends_with(end)) {

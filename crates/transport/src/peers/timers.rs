@@ -14,7 +14,8 @@ use crate::sender::earlier;
 const KEPT_CAPACITY: usize = 256;
 
 /// Deadlines in order, each with its peer. A deadline may be too early, because it is computed
-/// again only when it expires, but never too late.
+/// again only when it expires. It may be too late, or missing, while its connection is queued for
+/// transmission: an [`Endpoint`](crate::Endpoint) is asked for its datagrams before its timeout.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     order: BTreeSet<(Instant, Key)>,

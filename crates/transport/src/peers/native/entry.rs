@@ -83,8 +83,15 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         self.queue(id);
     }
 
-    /// Queues a connection for transmission, after which its timer is scheduled.
-    pub(super) fn queue(&mut self, id: u64) {
+    /// Like [`process_output`](Self::process_output), without its timer: that is scheduled after
+    /// the transmission, once for all that happened before.
+    pub(super) fn process_input(&mut self, id: u64) {
+        self.note(id);
+        self.queue(id);
+    }
+
+    /// Queues a connection for transmission.
+    fn queue(&mut self, id: u64) {
         if let Some(entry) = self.native.connections.get_mut(&id)
             && !std::mem::replace(&mut entry.account.is_queued, true)
         {
@@ -101,7 +108,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     }
 
     /// Like [`update`](Self::update), without its timer.
-    pub(super) fn note(&mut self, id: u64) {
+    fn note(&mut self, id: u64) {
         let Some(entry) = self.native.connections.get_mut(&id) else { return };
         while let Some(event) = entry.connection.poll_event() {
             if !entry.is_released {
@@ -173,7 +180,6 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         {
             entry.probe = None;
         }
-        self.note(id);
-        self.queue(id);
+        self.process_input(id);
     }
 }
