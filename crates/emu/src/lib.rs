@@ -126,5 +126,5 @@ fn tell(line: &str) -> Result<(), Failure> {
     use std::io::Write as _;
 
     let mut out = std::io::stdout().lock();
-    Failure::writing(STDOUT, writeln!(out, "{line}").and_then(|()| out.flush()))
+    Failure::writing(STDOUT, out.write_all(format!("{line}\n").as_bytes()).and_then(|()| out.flush()))
 }

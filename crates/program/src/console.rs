@@ -67,6 +67,8 @@ impl Console {
     }
 }
 
+/// Prints text by one system call, so that no other output of the same terminal or file begins
+/// between a line and its end: the standard error has no buffer.
 fn print(out: &mut impl Write, text: &str) -> io::Result<()> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush())
 }
@@ -82,7 +84,7 @@ pub fn talk_in_background() -> io::Result<Printer> {
 /// Prints a line to the standard error. Write errors are ignored, because there is no other place
 /// to report them.
 pub fn talk(line: &str) {
-    let _ = writeln!(io::stderr(), "{line}");
+    let _ = print(&mut io::stderr(), &format!("{line}\n"));
 }
 
 #[cfg(test)]

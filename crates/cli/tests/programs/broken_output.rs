@@ -319,3 +319,22 @@ fn restart_after_stdout_write_exits_with_74() {
     assert_eq!(run.stdout, b"first line\n");
     assert!(run.stderr.lines().last().unwrap().contains("not whole"));
 }
+
+/// A terminal, or a file that holds both outputs, shows what each call wrote in its order: a line
+/// and its end in two calls would have another line between them. A datagram is what one call wrote.
+#[cfg(unix)]
+#[test]
+fn each_line_is_written_by_one_call() {
+    let (ours, theirs) = std::os::unix::net::UnixDatagram::pair().unwrap();
+    ours.set_nonblocking(true).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("array");
+    fs::write(&path, array(1)).unwrap();
+    let mut command = rdt_send(&format!("127.0.0.1:1 --give-up 1s --file {}", path.display()));
+    let status = command.stdout(Stdio::null()).stderr(std::os::fd::OwnedFd::from(theirs)).status().unwrap();
+    assert!(!status.success());
+    let mut datagram = [0; 4096];
+    let written: Vec<_> =
+        std::iter::from_fn(|| ours.recv(&mut datagram).ok().map(|length| datagram[length - 1])).collect();
+    assert!(!written.is_empty() && written.iter().all(|&last| last == b'\n'), "{written:?}");
+}
