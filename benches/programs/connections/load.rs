@@ -1,6 +1,6 @@
 //! Loads: of one connection of the classic format, and of all native connections of one socket.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use rdt_transport::{
     Closed, ConnectionConfig, ConnectionEvent, ConnectionId, ConnectionSet, Endpoint as _, InitiatorConfig,
     Sender, SenderEvent,
 };
-use rdt_udp::Remote;
+use rdt_udp::{Remote, clock};
 
 /// Time of each record, and the bytes acknowledged by then.
 pub(crate) type Marks = Vec<(Instant, u64)>;
@@ -80,6 +80,8 @@ pub(crate) struct Loads {
     delivered: usize,
     plan: [Instant; 2],
     source: Vec<u8>,
+    /// Connections with room, in the order in which they got it.
+    writable: VecDeque<ConnectionId>,
     pub(crate) marks: BTreeMap<ConnectionId, Marks>,
     /// Packets of each connection that were sent again, until the second record.
     pub(crate) retransmitted: Vec<u64>,
@@ -103,6 +105,7 @@ impl Loads {
             delivered: 0,
             plan,
             source,
+            writable: VecDeque::new(),
             marks,
             retransmitted: Vec::new(),
         }
@@ -149,12 +152,26 @@ impl Application<ConnectionSet<Remote>> for Loads {
         self.connect(now, set);
         while let Some((id, event)) = set.poll_event() {
             match event {
-                ConnectionEvent::Connected { .. } => self.connected += 1,
+                ConnectionEvent::Connected { .. } => {
+                    self.connected += 1;
+                    self.writable.push_back(id);
+                }
                 ConnectionEvent::Delivered { .. } => self.delivered += 1,
                 ConnectionEvent::Closed(closed) if closed != Closed::Finished => panic!("{closed}"),
-                ConnectionEvent::Writable => {}
-                _ => continue,
+                ConnectionEvent::Writable => self.writable.push_back(id),
+                _ => {}
             }
+        }
+        if self.delivered == self.connections {
+            return Flow::Done;
+        }
+        Flow::Wait(self.record(now, set))
+    }
+
+    /// Writes to a few connections, whose data is then sent while it is in the cache.
+    fn refill(&mut self, set: &mut ConnectionSet<Remote>, batches: usize) -> Refill {
+        let now = clock::now();
+        for id in self.writable.drain(..batches.min(self.writable.len())) {
             set.with(
                 now,
                 id,
@@ -163,9 +180,6 @@ impl Application<ConnectionSet<Remote>> for Loads {
                 },
             );
         }
-        if self.delivered == self.connections {
-            return Flow::Done;
-        }
-        Flow::Wait(self.record(now, set))
+        if self.writable.is_empty() { Refill::Done } else { Refill::Ask }
     }
 }
