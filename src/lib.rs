@@ -25,11 +25,11 @@
 //! | `tokio` (feature `tokio`) | the same for tokio: `AsyncRead` and `AsyncWrite` |
 //! | [`endpoint`] | guide to these two, configuration, errors; the event loop of a thread |
 //! | [`transport`] | the protocol as pure state machines |
-//! | [`emulator`] | a network link as a state machine |
-//! | [`server`] | many receivers behind one socket, each at the end of its own emulated path |
+//! | [`emulator`] (feature `emulator`) | a network link as a state machine |
+//! | [`server`] (feature `sim`) | many receivers behind one socket, each at the end of its own emulated path |
 //! | [`udp`] | batched UDP sockets, for any protocol |
 //! | [`datagram`] | batches of datagrams between state machines and sockets |
-//! | [`sim`] | transfers in virtual time |
+//! | [`sim`] (feature `sim`) | transfers in virtual time |
 //! | [`trust`] | tickets, and files of keys |
 //! | [`crypto`] | keys, handshakes and packet protection of encrypted connections |
 //!
@@ -49,12 +49,18 @@
 mod files;
 
 pub use files::{FileReceiver, FileTransferError, Received, Sent, TransferHandle, send_file, send_file_with};
-pub use rdt_endpoint::{Connect, EndpointConfig, Listen, Network, blocking, generate_key};
+#[cfg(feature = "emulator")]
+pub use rdt_emulator as emulator;
+#[cfg(feature = "emulator")]
+pub use rdt_endpoint::Network;
+pub use rdt_endpoint::{Connect, EndpointConfig, Listen, blocking, generate_key};
 pub use rdt_trust::Ticket;
 pub use {
-    rdt_crypto as crypto, rdt_datagram as datagram, rdt_emulator as emulator, rdt_endpoint as endpoint,
-    rdt_server as server, rdt_sim as sim, rdt_transport as transport, rdt_trust as trust, rdt_udp as udp,
+    rdt_crypto as crypto, rdt_datagram as datagram, rdt_endpoint as endpoint, rdt_transport as transport,
+    rdt_trust as trust, rdt_udp as udp,
 };
+#[cfg(feature = "sim")]
+pub use {rdt_server as server, rdt_sim as sim};
 
 /// Encrypted connections as byte streams, and files in one call, for tokio.
 #[cfg(feature = "tokio")]

@@ -55,7 +55,7 @@ mod schedule;
 mod tests;
 mod token;
 
-pub use aead::{Aead, HEADER_BYTES, PacketKey, Space, TAG_BYTES, aes_hardware};
+pub use aead::{Aead, HEADER_BYTES, PacketKey, Space, TAG_BYTES, aes_hardware, crc32};
 pub use entropy::Entropy;
 pub use keys::{KeyError, Psk, PublicKey, SecretId, SharedSecret, StaticKey};
 pub use noise::{Initiator, Keys, NoiseError, Pattern, Responder};

@@ -35,6 +35,9 @@ pub use rdt_udp::clock::unix_time_s;
 pub use signals::Stop;
 #[cfg(feature = "tokio")]
 pub use signals::TaskStop;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// Exit codes of the programs; those from 64 on are of `sysexits.h`.
 pub mod exit {
@@ -78,10 +81,13 @@ pub mod exit {
     pub const INTERRUPTED: u8 = SIGNAL + 2;
 }
 
-/// Starts logging to the standard error, filtered by `RDT_LOG` (default `warn`).
+/// Starts logging to the standard error, filtered by `RDT_LOG`: a level (default `warn`), or levels
+/// of modules, such as `warn,rdt_udp=debug`.
 pub fn start_logging() {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("RDT_LOG").unwrap_or_else(|_| "warn".into());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let filter = std::env::var("RDT_LOG").ok().and_then(|filter| filter.parse().ok());
+    let filter = filter.unwrap_or_else(|| Targets::new().with_default(LevelFilter::WARN));
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    tracing_subscriber::registry().with(lines).with(filter).init();
 }
 
 /// Prints the help on the standard error if the command line has no subcommand. Returns false for

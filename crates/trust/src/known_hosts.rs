@@ -8,8 +8,6 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
 use rdt_crypto::PublicKey;
 
 use crate::files::{self, Forbid, refused};
@@ -180,10 +178,27 @@ fn normal(host: &str) -> String {
     host.strip_suffix('.').unwrap_or(host).to_lowercase()
 }
 
-/// Returns the date in UTC. Times that have none give the first day.
+/// Returns the date in UTC of a time in seconds since 1970, by the algorithm `civil_from_days` of
+/// Howard Hinnant (chrono-Compatible Low-Level Date Algorithms, 2021): years begin in March, so that
+/// the leap day is the last one. Times after the year 9999 give the first day.
 fn date(now_s: u64) -> String {
-    let time = i64::try_from(now_s).ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
-    time.unwrap_or_default().to_zoned(TimeZone::UTC).date().to_string()
+    /// 10000-01-01, in seconds since 1970.
+    const END_S: u64 = 253_402_300_800;
+    /// Days from March 1 of the year 0 to 1970.
+    const EPOCH: u64 = 719_468;
+    /// Days in 400 years.
+    const ERA: u64 = 146_097;
+    let days = if now_s < END_S { now_s / 86_400 + EPOCH } else { EPOCH };
+    let day_of_era = days % ERA;
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let (year, month) = match month {
+        0..=9 => (days / ERA * 400 + year_of_era, month + 3),
+        _ => (days / ERA * 400 + year_of_era + 1, month - 9),
+    };
+    format!("{year:04}-{month:02}-{day:02}")
 }
 
 #[cfg(test)]
@@ -357,11 +372,23 @@ mod tests {
         assert_eq!(sentence(hosts.check_or_add("host", 5000, key(1), NOW_S), hosts.path()), expected);
     }
 
+    /// The values are those of `date --utc --date=@SECONDS +%F`.
     #[test]
     fn dates_are_those_of_utc() {
-        assert_eq!(date(0), "1970-01-01");
-        assert_eq!(date(951_782_399), "2000-02-28");
-        assert_eq!(date(951_782_400), "2000-02-29");
-        assert_eq!(date(u64::MAX), "1970-01-01");
+        for (now_s, expected) in [
+            (0, "1970-01-01"),
+            (951_782_399, "2000-02-28"),
+            (951_782_400, "2000-02-29"),
+            (951_868_800, "2000-03-01"),
+            (1_709_164_800, "2024-02-29"),
+            (NOW_S, "2026-11-23"),
+            (1_798_761_599, "2026-12-31"),
+            (4_107_542_400, "2100-03-01"),
+            (253_402_300_799, "9999-12-31"),
+            (253_402_300_800, "1970-01-01"),
+            (u64::MAX, "1970-01-01"),
+        ] {
+            assert_eq!(date(now_s), expected, "{now_s}");
+        }
     }
 }

@@ -119,7 +119,7 @@ impl Ticket {
             return Err(TicketError::Version(version));
         }
         let (contents, check) = bytes.split_last_chunk::<4>().ok_or(TicketError::Damaged)?;
-        if crc32fast::hash(contents) != u32::from_le_bytes(*check) {
+        if rdt_crypto::crc32(contents) != u32::from_le_bytes(*check) {
             return Err(TicketError::Damaged);
         }
         let mut rest = &contents[1..];
@@ -188,7 +188,7 @@ impl fmt::Display for Ticket {
         bytes.extend(self.key.as_bytes());
         bytes.extend(&*self.secret);
         bytes.extend(self.expires_min.to_le_bytes());
-        let check = crc32fast::hash(&bytes);
+        let check = rdt_crypto::crc32(&bytes);
         bytes.extend(check.to_le_bytes());
         let text = Zeroizing::new(base32::encode(&bytes));
         write!(f, "{PREFIX}{}", *text)
@@ -238,7 +238,7 @@ mod tests {
 
     /// Returns the text of contents with the right check.
     fn text_of(contents: &[u8]) -> String {
-        let check = crc32fast::hash(contents).to_le_bytes();
+        let check = rdt_crypto::crc32(contents).to_le_bytes();
         format!("rdt1{}", base32::encode(&[contents, &check].concat()))
     }
 

@@ -30,13 +30,14 @@ fn tag_of(checked: &[u8]) -> [u8; TAG_BYTES] {
     u128::from(crc32(checked)).to_le_bytes()
 }
 
+/// Returns the CRC-32 (IEEE 802.3) of `bytes`, which finds damage and stops no attacker.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-fn crc32(bytes: &[u8]) -> u32 {
+pub fn crc32(bytes: &[u8]) -> u32 {
     libdeflater::crc32(bytes)
 }
 
-/// CRC-32 for platforms where libdeflate was not measured.
+/// Returns the CRC-32 (IEEE 802.3) of `bytes`, on platforms where libdeflate was not measured.
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-fn crc32(bytes: &[u8]) -> u32 {
+pub fn crc32(bytes: &[u8]) -> u32 {
     crc32fast::hash(bytes)
 }
