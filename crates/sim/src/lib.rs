@@ -1,6 +1,6 @@
 //! Part of rdt (`rdt::sim` in the package `rdt-net`): simulation of transfers in virtual time.
 //!
-//! Senders and servers are connected by emulated paths (*wires*) that several pairs may share. Equal
+//! Emulated paths (*wires*) connect senders and servers, and several pairs may share a path. Equal
 //! seeds give equal runs.
 //!
 //! A [`Simulation`] owns the clock, the nodes and the wires; a [`Scenario`] describes and runs one
