@@ -226,8 +226,8 @@ impl RootDirectory {
     }
 }
 
-/// Returns a hash that names a directory of this host until it is booted. `None`: the system has no
-/// name for the time between two boots.
+/// Returns a hash that identifies a directory of this host until the next boot. `None` if the
+/// system has no boot ID.
 pub(crate) fn identity(device: u64, inode: u64) -> Option<HashBytes> {
     static BOOT: OnceLock<Option<String>> = OnceLock::new();
     let boot = BOOT.get_or_init(|| std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok());

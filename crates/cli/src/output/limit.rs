@@ -255,7 +255,7 @@ impl Limited {
     }
 }
 
-/// Returns the words for a round trip that rose.
+/// Describes a rise of the round trip, for the line that names what limited the transfer.
 fn rise((shortest, smoothed): (Duration, Duration)) -> String {
     let ms = |rtt: Duration| g(rtt.as_secs_f64() * 1e3);
     format!("with a round trip that rose from {} ms to {} ms,", ms(shortest), ms(smoothed))
