@@ -192,10 +192,10 @@ impl Cache {
     }
 }
 
-/// Where paths of a request begin.
+/// Directory where the paths of a request begin.
 #[derive(Debug)]
 pub(crate) struct RootDirectory {
-    /// Its path when it was opened.
+    /// Path of the directory when it was opened.
     pub(crate) path: PathBuf,
     handle: Arc<OwnedFd>,
     is_confined: bool,

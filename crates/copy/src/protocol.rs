@@ -211,7 +211,7 @@ pub(crate) enum FromSource {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Entry {
     pub(crate) id: u64,
-    /// One component. Empty for a directory at the top: its contents go into the destination.
+    /// Name in its directory. Empty for a source of which only the contents are copied.
     pub(crate) name: RawPath,
     pub(crate) kind: EntryKind,
     /// Permission bits with setuid, setgid and sticky.
