@@ -1,4 +1,4 @@
-//! Receives a file into a directory; the example `send_file` or `rdt-send TICKET FILE` sends it.
+//! Receives a file into a directory, from the example `send_file` or `rdt-send TICKET --file FILE`.
 //!
 //! `cargo run --example receive -- '[::]:22345' directory`
 

@@ -1,7 +1,42 @@
-//! rdt: a reliable transport protocol over UDP, and a network emulator to test it with.
+//! rdt: an encrypted, reliable transport over UDP, and a network emulator to test it with.
 //!
-//! A file in one call, encrypted; [`FileReceiver`] is what `rdt-recv --ticket --output` is, and
-//! [`send_file`] what `rdt-send` is:
+//! # Connect, accept, stream
+//!
+//! A connection is a stream of bytes in each direction, encrypted. The listener has a key, and the
+//! side that connects knows it beforehand. This is the interface for threads; `rdt::tokio` has the
+//! same as futures, with `AsyncRead` and `AsyncWrite` (feature `tokio`).
+//!
+//! ```
+//! use std::io::{Read as _, Write as _};
+//! use std::net::Shutdown;
+//!
+//! use rdt::blocking::{Endpoint, connect};
+//! use rdt::{Connect, EndpointConfig, Listen, generate_key};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let identity = generate_key()?;
+//! let server = Endpoint::bind("127.0.0.1:0".parse()?, EndpointConfig::new()?)?;
+//! let listener = server.listen(Listen::new(identity.clone()))?;
+//! std::thread::spawn(move || {
+//!     let mut stream = listener.accept()?;
+//!     std::io::copy(&mut stream.try_clone(), &mut stream) // an echo
+//! });
+//!
+//! let mut stream = connect(server.local_addr(), Connect::to(identity.public()))?;
+//! stream.write_all(b"hello")?;
+//! stream.shutdown(Shutdown::Write)?; // ends the outgoing stream; the incoming one goes on
+//! let mut answer = String::new();
+//! stream.read_to_string(&mut answer)?;
+//! assert_eq!(answer, "hello");
+//! # Ok(()) }
+//! ```
+//!
+//! [`endpoint`] has the guide: how connections end, errors, back-pressure, keys on first use.
+//!
+//! # Send a file
+//!
+//! [`FileReceiver`] does what `rdt-recv --ticket --output` does, and [`send_file`] what `rdt-send`
+//! does, so either end may be the program:
 //!
 //! ```
 //! # let (source, kept) = (tempfile::tempdir()?, tempfile::tempdir()?);
@@ -17,23 +52,36 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! This crate re-exports the libraries of the workspace:
+//! # Emulate
 //!
-//! | module | what it is |
-//! |---|---|
-//! | [`blocking`] | encrypted connections as byte streams, for threads |
-//! | `tokio` (feature `tokio`) | the same for tokio: `AsyncRead` and `AsyncWrite` |
-//! | [`endpoint`] | guide to these two, configuration, errors; the event loop of a thread |
-//! | [`transport`] | the protocol as pure state machines |
-//! | [`emulator`] (feature `emulator`) | a network link as a state machine |
-//! | [`server`] (feature `sim`) | many receivers behind one socket, each at the end of its own emulated path |
-//! | [`udp`] | batched UDP sockets, for any protocol |
-//! | [`datagram`] | batches of datagrams between state machines and sockets |
-//! | [`sim`] (feature `sim`) | transfers in virtual time |
-//! | [`trust`] | tickets, and files of keys |
-//! | [`crypto`] | keys, handshakes and packet protection of encrypted connections |
+//! With the feature `emulator`, a [`Network`] connects endpoints of one process by emulated paths,
+//! without sockets, so a test of your program meets delay, loss and a narrow link:
 //!
-//! A transfer over a lossy link in virtual time:
+//! ```
+//! use std::io::{Read as _, Write as _};
+//!
+//! use rdt::blocking::Endpoint;
+//! use rdt::{Connect, Listen, Network, generate_key};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let network = Network::new("rtt 20ms rate 10mbit loss 5%", 7)?;
+//! let (client, server) = (Endpoint::on_network(&network)?, Endpoint::on_network(&network)?);
+//! let identity = generate_key()?;
+//! let listener = server.listen(Listen::new(identity.clone()))?;
+//! let mut near = client.connect(listener.local_addr(), Connect::to(identity.public()))?;
+//! near.write_all(&[1; 100_000])?;
+//! listener.accept()?.read_exact(&mut [0; 100_000])?;
+//! assert!(network.ledger().dropped_loss > 0);
+//! # Ok(()) }
+//! ```
+//!
+//! For any other protocol, [`emulator::Link`] is a link as a state machine: push packets with their
+//! arrival times, and pop them when they are due.
+//!
+//! # Simulate
+//!
+//! The protocol does no I/O and reads no clock, so whole transfers run in virtual time, and equal
+//! seeds give equal results (feature `sim`):
 //!
 //! ```
 //! use std::time::Duration;
@@ -45,6 +93,24 @@
 //! let forward = report.server.forward;
 //! assert_eq!(forward.dropped_loss, forward.sent - forward.delivered);
 //! ```
+//!
+//! # Modules
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`blocking`] | connections as byte streams, for threads |
+//! | `tokio` (feature `tokio`) | the same for tokio |
+//! | [`endpoint`] | guide to these two, configuration, errors; the event loop of a thread |
+//! | [`emulator`] (feature `emulator`) | a network link as a state machine |
+//! | [`sim`] (feature `sim`) | transfers in virtual time |
+//! | [`trust`] | tickets, and files of keys |
+//! | [`transport`] | the protocol as pure state machines; a congestion controller of your own |
+//! | [`udp`] | batched UDP sockets, for any protocol |
+//!
+//! Three more are parts of these, for programs that build on the state machines: [`server`] (many
+//! receivers behind one socket, each at the end of its own emulated path), [`datagram`] (batches of
+//! datagrams between state machines and sockets) and [`crypto`] (keys, handshakes and packet
+//! protection).
 
 mod files;
 

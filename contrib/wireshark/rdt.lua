@@ -1,5 +1,6 @@
 -- Wireshark dissector of rdt: the classic format, and what the native format leaves in the clear: all without encryption.
--- docs/PROTOCOL.md specifies the formats; section numbers here are of that document. README.md says how to install it.
+-- docs/PROTOCOL.md (sections N1 to N10) and docs/CLASSIC.md (sections 1 to 6) specify the formats; section numbers here are
+-- of these documents. README.md says how to install it.
 
 -- The name "rdt" belongs to another protocol that Wireshark knows (RealMedia); the fields are rdt.* all the same.
 local rdt = Proto("rdt-udp", "rdt reliable transport over UDP")

@@ -1,4 +1,4 @@
-# Prints the packets among the vectors of docs/PROTOCOL.md for text2pcap -D; with -v names=1 their names instead.
+# Prints the packets among the vectors of docs/CLASSIC.md and docs/PROTOCOL.md for text2pcap -D; with -v names=1 their names instead.
 # Spaces have no meaning there, `;` begins a comment, "(72 zeros)" stands for bytes. Section 1 has comments without `;`.
 /^#/ { section = $2; sub(/\.$/, "", section) }
 /^```/ { flush(); inside = !inside && section ~ /^(1|N9)$/; next }

@@ -36,6 +36,10 @@ def rewrite(text, source, page, pages, root):
             return f"{image}[{label}]({path}{'#' + anchor if anchor else ''})"
         if file.startswith(os.path.join(root, "docs/book/src") + os.sep):
             return match.group(0)
+        # The book has the figures of the documents, by a symbolic link in its source.
+        figures = os.path.join(root, "docs/figures") + os.sep
+        if image and file.startswith(figures):
+            return f"![{label}]({os.path.join('figures', file.removeprefix(figures))})"
         name = os.path.relpath(file, root)
         return f"`{name}`" if label.strip("`") == name else f"{label} (`{name}`)"
 

@@ -164,8 +164,8 @@ fn summary(path: &Path) -> Result<Value, Failure> {
     }
 }
 
-/// Returns true if more of a metric is better, false if less is. `None` if its name does not tell,
-/// as that of a window.
+/// Returns true if a larger value of the metric is better, false if a smaller one is. `None` if the
+/// key does not tell, as for a window.
 fn more_is_better(key: &str) -> Option<bool> {
     let is_time = key.ends_with("_ns") && !key.starts_with("waited_") && !NEUTRAL_TIMES.contains(&key);
     if key.ends_with("_bps") || MORE_IS_BETTER.contains(&key) {

@@ -24,7 +24,7 @@ impl Protection {
         Some(Self { aead, receiver: aead.is_encrypted().then_some(receiver) })
     }
 
-    /// Returns the words of the last lines.
+    /// Returns the protection in words, for the last lines of a transfer.
     pub(crate) fn remark(&self) -> String {
         match self.aead {
             Aead::None => "not encrypted".into(),

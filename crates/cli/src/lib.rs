@@ -1,5 +1,5 @@
-//! The programs `rdt-send` and `rdt-recv`: arguments, output, files and exit codes. The protocol,
-//! the sockets and the event loop are in other crates.
+//! Internal part of rdt: the programs `rdt-send` and `rdt-recv`. Arguments, output, files and exit
+//! codes; the protocol, the sockets and the event loop are in other crates.
 //!
 //! | folder | contents |
 //! |---|---|

@@ -15,7 +15,7 @@ use crate::source::{Fill, Source};
 /// Bytes of a probe: a word of the array.
 const PROBE_BYTES: usize = 4;
 
-/// What the options ask for.
+/// Measurement that the options ask for.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Wanted {
     /// Time to send for, after the omitted start.

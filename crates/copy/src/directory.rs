@@ -192,10 +192,10 @@ impl Cache {
     }
 }
 
-/// Where paths of a request begin.
+/// Directory where the paths of a request begin.
 #[derive(Debug)]
 pub(crate) struct RootDirectory {
-    /// Its path when it was opened.
+    /// Path of the directory when it was opened.
     pub(crate) path: PathBuf,
     handle: Arc<OwnedFd>,
     is_confined: bool,
@@ -226,8 +226,8 @@ impl RootDirectory {
     }
 }
 
-/// Returns a hash that names a directory of this host until it is booted. `None`: the system has no
-/// name for the time between two boots.
+/// Returns a hash that identifies a directory of this host until the next boot. `None` if the
+/// system has no boot ID.
 pub(crate) fn identity(device: u64, inode: u64) -> Option<HashBytes> {
     static BOOT: OnceLock<Option<String>> = OnceLock::new();
     let boot = BOOT.get_or_init(|| std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok());

@@ -29,40 +29,40 @@ pub enum Event<'a> {
     Total {
         /// Number of files.
         files: u64,
-        /// Sum of their sizes.
+        /// Sum of the files' sizes.
         bytes: u64,
     },
     /// The first byte of a file is read or written.
     FileStarted {
-        /// Its path.
+        /// Path of the file.
         path: &'a Path,
-        /// Its size, bytes.
+        /// Size of the file, bytes.
         size: u64,
     },
     /// A file goes on where an earlier copy ended.
     Resumed {
-        /// Its path.
+        /// Path of the file.
         path: &'a Path,
         /// Bytes that need not be sent again.
         offset: u64,
     },
     /// Bytes of files were written at the destination. Holes count as bytes.
     Progress {
-        /// Bytes since the event before.
+        /// Bytes since the previous event of this kind.
         bytes: u64,
     },
     /// A file, link or directory is complete under its final name.
     Done {
-        /// Its path, with the name that it got: another one than before if both were kept.
+        /// Path with the final name. Differs from the source's name if an existing file was kept.
         path: &'a Path,
         /// Kind of the entry.
         kind: Kind,
         /// Size of a file, bytes; otherwise 0.
         bytes: u64,
     },
-    /// A file or link is not copied, and that is no failure.
+    /// A file or link is not copied, for a reason that is no failure.
     Skipped {
-        /// Its path.
+        /// Path of the entry.
         path: &'a Path,
         /// Kind of the entry.
         kind: Kind,
@@ -73,7 +73,7 @@ pub enum Event<'a> {
     },
     /// A file, link or directory is not copied; the others go on.
     Failed {
-        /// Its path.
+        /// Path of the entry.
         path: &'a Path,
         /// Why, in a sentence for the user.
         text: &'a str,
@@ -87,7 +87,7 @@ pub enum Event<'a> {
     /// The copy has ended: it is complete, has failed, or was dropped. No event follows, except
     /// from threads that were at work when it was dropped.
     Ended {
-        /// Its counts so far.
+        /// Counts of the copy.
         summary: &'a Summary,
     },
 }
@@ -107,8 +107,8 @@ pub enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SkipReason {
-    /// The destination has the same.
+    /// The destination has the same file or link.
     Identical,
-    /// It would be copied, but nothing is written in a dry run.
+    /// The entry would be copied, but a dry run writes nothing.
     DryRun,
 }

@@ -82,9 +82,10 @@ pub enum Permission {
     ReadWrite,
     /// Pull alone.
     ReadOnly,
-    /// Push alone. Contents that exist are not compared, because that would tell about them.
+    /// Push alone. Existing files are not compared by their contents, because the answer would tell
+    /// the client about them.
     WriteOnly,
-    /// The same, and what exists is not replaced.
+    /// Push alone, without replacing existing files.
     AddOnly,
 }
 

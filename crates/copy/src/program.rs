@@ -53,7 +53,7 @@ use ssh::Ssh;
 
 /// Application's code in a CLOSE: the program was stopped. `docs/PROGRAMS.md` lists it.
 const STOPPED: u32 = 1;
-/// The same: the copy has failed at the server, and the text says why.
+/// Application's code in a CLOSE: the copy has failed at the server, and the text says why.
 const COPY_FAILED: u32 = 2;
 /// Below this number of cores, one thread serves the network of a copy without output, and leaves
 /// the other core to the thread of the files. Its effect on the speed was not measured apart from
@@ -115,8 +115,9 @@ fn dispatch(args: &Arguments, report: &Report) -> Result<(), Failure> {
     result
 }
 
-/// Returns true if no reader of the output can hold up the network while files are copied: a pipe
-/// that is full, or a terminal that is stopped. A connection that answers nothing is given up.
+/// Returns true if the program prints nothing while it copies files. Otherwise a slow reader of its
+/// output, such as a full pipe or a stopped terminal, can hold up the thread that prints. If that
+/// thread also served the network, the peer would give up a connection that does not answer.
 fn is_silent(args: &Arguments) -> bool {
     let OutputArgs { quiet, json } = args.output;
     let has_lines = json || args.destination.dry_run;

@@ -109,8 +109,8 @@ pub(crate) struct WireOptions {
     flags: u8,
 }
 
-/// Reads a list. Its values may take one byte of the message each, and much more memory, so their
-/// number is limited.
+/// Reads a list of at most `N` values. The length of the message does not bound the memory of the
+/// list, because a value of one byte in the message may take much more memory.
 fn at_most<'de, const N: usize, T, D>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     T: Deserialize<'de>,
@@ -211,7 +211,7 @@ pub(crate) enum FromSource {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Entry {
     pub(crate) id: u64,
-    /// One component. Empty for a directory at the top: its contents go into the destination.
+    /// Name in its directory. Empty for a source of which only the contents are copied.
     pub(crate) name: RawPath,
     pub(crate) kind: EntryKind,
     /// Permission bits with setuid, setgid and sticky.
@@ -254,11 +254,11 @@ pub(crate) enum FromDestination {
         missing_bytes: u64,
     },
     Finished,
-    /// Bytes of files that were written since the message before.
+    /// Progress: bytes written to files since the previous message of this kind.
     Written {
         /// Bytes of data and holes.
         bytes: u64,
-        /// Bytes of data, which were sent.
+        /// Bytes of data alone. The source does not send holes.
         sent_bytes: u64,
     },
 }

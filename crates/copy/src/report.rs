@@ -65,7 +65,8 @@ impl Report {
         self.event(&Event::Progress { bytes });
     }
 
-    /// Returns what is to be reported to the source. `None`: nothing was written.
+    /// Returns the progress that the source has not been told yet. `None` if nothing was written
+    /// meanwhile.
     pub(crate) fn take_unreported(&self) -> Option<FromDestination> {
         let [bytes, sent_bytes] = [0, 1].map(|index: usize| self.unreported[index].swap(0, Relaxed));
         (bytes > 0).then_some(FromDestination::Written { bytes, sent_bytes })

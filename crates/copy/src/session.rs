@@ -192,7 +192,7 @@ async fn answer<S: ByteStream>(
     Ok(summary)
 }
 
-/// Side of a server, ready to run.
+/// The server's side of a copy, ready to run.
 enum Prepared {
     Source(Box<Source>),
     Destination(Box<Destination>),

@@ -35,7 +35,7 @@ pub struct Summary {
 /// File, link or directory that was not copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// Its path, relative to the destination.
+    /// Path of the entry, relative to the destination.
     pub path: PathBuf,
     /// Why, in a sentence for the user.
     pub text: String,

@@ -1,5 +1,6 @@
-//! Cryptography of native connections. `rdt-transport` builds them on it; `docs/PROTOCOL.md`, N1
-//! and N6, has the formats.
+//! Internal part of rdt: cryptography of native connections.
+//!
+//! `rdt-transport` builds connections on it. `docs/PROTOCOL.md`, N1 and N6, has the formats.
 //!
 //! The crate does no I/O, reads no clock and draws no random number. Times are arguments, and
 //! randomness comes from an [`Entropy`] that the caller seeds. Equal seeds and calls give equal

@@ -1,6 +1,9 @@
-//! Interface between protocol state machines and sockets: batches of datagrams. Has no protocol, no
-//! clock and no system call, so that the state machines in `rdt-transport`, the sockets in
-//! `rdt-udp` and the network in `rdt-sim` do not depend on each other.
+//! Internal part of rdt: batches of datagrams, the interface between protocol state machines and
+//! sockets.
+//!
+//! The crate has no protocol, no clock and no system call, so that the state machines in
+//! `rdt-transport`, the sockets in `rdt-udp` and the network in `rdt-sim` do not depend on each
+//! other.
 //!
 //! | noun | file | owns |
 //! |---|---|---|

@@ -1,4 +1,4 @@
-//! `rdt-emu`: an emulated link for any program.
+//! Internal part of rdt: the program `rdt-emu`, an emulated link for any program.
 //!
 //! | noun | file | owns |
 //! |---|---|---|

@@ -201,7 +201,7 @@ struct CellSchedule {
     cells: Schedule<WifiConfig>,
     /// Origin of the times of `cells`.
     origin: Option<Instant>,
-    /// Number of the changes up to the start of the last turn.
+    /// Number of changes that had taken effect when the last turn started.
     passed: usize,
 }
 

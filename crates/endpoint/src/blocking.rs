@@ -25,11 +25,10 @@ use wait::Wait;
 /// One UDP socket with any number of connections, opened by both sides. Clones are the same
 /// endpoint.
 ///
-/// Its work is done by the call that waits, or by a thread of its own if several calls or none
-/// wait. When the last clone is
-/// dropped, connections whose streams exist are closed at once. Connections of dropped streams
-/// continue in the background until all is delivered; before the program ends, wait for that with
-/// [`Endpoint::wait_idle`].
+/// A call that waits does the endpoint's work. If several calls wait, or none, a thread of the
+/// endpoint does it. When the last clone is dropped, connections whose streams exist are closed at
+/// once. Connections of dropped streams continue in the background until all is delivered; before
+/// the program ends, wait for that with [`Endpoint::wait_idle`].
 #[derive(Clone)]
 pub struct Endpoint(Arc<EndpointHandle>, Arc<Driver>);
 

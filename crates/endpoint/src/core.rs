@@ -66,8 +66,8 @@ pub(crate) struct Core {
     /// Latest time at which input was handled. Datagrams may arrive after the caller read the
     /// clock, and output must not be earlier.
     present: Option<Instant>,
-    /// True while input was processed and the output was not sent, because the woken tasks may
-    /// write: then ACKs travel in their data.
+    /// True after input was processed, until the output is sent. The output waits so that the woken
+    /// tasks may write first: then ACKs travel with their data.
     is_output_pending: bool,
     /// True while the socket's send buffer is full.
     is_blocked: bool,

@@ -18,7 +18,7 @@ use rdt_transport::{
 };
 use rdt_udp::{Connected, Offload, Remote, SendCall, UdpIo, UdpOptions, UdpStats, Waiter};
 
-/// Size of a transfer, bytes, and its CRC-32 (docs/PROTOCOL.md, section 1).
+/// Size of a transfer, bytes, and its CRC-32 (docs/CLASSIC.md, section 1).
 const BYTES: u64 = 4 << 20;
 const CRC: u32 = 0x05B0_360D;
 /// Bytes acknowledged when the send call stops working.
@@ -164,7 +164,7 @@ impl Application<ConnectionSet<()>> for Sending {
     }
 }
 
-/// Returns a byte of the array of 32-bit numbers (docs/PROTOCOL.md, section 1).
+/// Returns a byte of the array of 32-bit numbers (docs/CLASSIC.md, section 1).
 fn byte_at(offset: u64) -> u8 {
     u32::try_from(offset / 4).expect("4 MiB").to_le_bytes()[usize::try_from(offset % 4).expect("below 4")]
 }

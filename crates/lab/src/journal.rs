@@ -49,7 +49,8 @@ pub(crate) fn write_whole(path: &Path, write: impl FnOnce(&Path) -> io::Result<(
 pub enum Durability {
     /// After every line: for repetitions that take long.
     EachLine,
-    /// With the first line after 200 ms, and at the end: for repetitions in virtual time.
+    /// At the first line that is more than 200 ms after the last time, and at the end: for
+    /// repetitions in virtual time.
     Batched,
 }
 

@@ -1,5 +1,7 @@
-//! Experiments with networks: a file describes a path, flows, factors and claims; the lab runs
-//! every combination of levels as often as the claims need, and reports whether they hold.
+//! Internal part of rdt: the program `rdt-lab`, which runs experiments with networks.
+//!
+//! A file describes a path, flows, factors and claims. The lab runs every combination of levels as
+//! often as the claims need, and reports whether they hold.
 //!
 //! ```text
 //! experiment.toml -> plan -> engines -> journal -> statistics -> claims, figures -> report

@@ -1,4 +1,5 @@
-//! Manual pages and shell completions of all programs, generated from their command lines.
+//! Internal part of rdt: manual pages and shell completions of all programs, generated from their
+//! command lines.
 #![forbid(unsafe_code)]
 
 use std::fs::{self, File};

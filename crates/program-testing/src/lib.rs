@@ -1,5 +1,5 @@
-//! Helpers of the tests of programs: their folder and processes, a private sshd, JSON against its
-//! schema, Prometheus metrics.
+//! Internal part of rdt: helpers for the tests of its programs. Their folder and processes, a
+//! private sshd, JSON against its schema, Prometheus metrics.
 //!
 //! Apart from `rdt-testing`, because `serde_json` makes type inference fail in the tests of
 //! `rdt-transport`.

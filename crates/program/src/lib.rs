@@ -1,4 +1,4 @@
-//! Shared parts of the programs.
+//! Internal part of rdt: what its programs share.
 //!
 //! | noun | file | owns |
 //! |---|---|---|

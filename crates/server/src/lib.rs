@@ -1,4 +1,4 @@
-//! Many receivers behind one socket, each at the end of its own emulated path.
+//! Internal part of rdt: many receivers behind one socket, each at the end of an emulated path.
 //!
 //! ```text
 //!             +----------------------------- Server ------------------------------+

@@ -1,5 +1,7 @@
-//! Simulation of transfers in virtual time: senders and servers, connected by emulated paths
-//! (*wires*) that several pairs may share. Equal seeds give equal runs.
+//! Part of rdt (`rdt::sim` in the package `rdt-net`): simulation of transfers in virtual time.
+//!
+//! Emulated paths (*wires*) connect senders and servers, and several pairs may share a path. Equal
+//! seeds give equal runs.
 //!
 //! A [`Simulation`] owns the clock, the nodes and the wires; a [`Scenario`] describes and runs one
 //! transfer. A node is a sender or a server with its application, a set of connections, or a source

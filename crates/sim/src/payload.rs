@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn crc_matches_the_reference_table() {
-        // From docs/PROTOCOL.md, section "Payload": CRCs in published traces.
+        // From docs/CLASSIC.md, section 1: CRCs in published traces.
         for (power, crc) in [(0, 0x2144_DF1C), (10, 0xF15F_689B), (14, 0xFC19_A074), (20, 0x5B0_360D_u32)] {
             assert_eq!(crc32fast::hash(&array(1 << power)), crc, "2^{power}");
         }

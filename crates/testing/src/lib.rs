@@ -1,5 +1,5 @@
-//! Helpers of the tests of all crates: an origin of test times, durations, repeatable random
-//! numbers, and [packets] as bytes.
+//! Internal part of rdt: helpers for the tests of all crates. An origin of test times, durations,
+//! repeatable random numbers, and [packets] as bytes.
 #![forbid(unsafe_code)]
 
 pub mod packets;

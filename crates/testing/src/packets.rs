@@ -1,5 +1,5 @@
-//! Packets of both formats as bytes (`docs/PROTOCOL.md`), written without the encoders that are
-//! under test.
+//! Packets of both formats as bytes (`docs/PROTOCOL.md`, `docs/CLASSIC.md`), written without the
+//! encoders that are under test.
 
 /// Bytes of the native header.
 pub const HEADER: usize = 16;

@@ -1,4 +1,4 @@
-//! The rdt protocol as pure state machines.
+//! Part of rdt (`rdt::transport` in the package `rdt-net`): the protocol as pure state machines.
 //!
 //! Machines read no clock, open no socket, start no thread and draw no random number: time comes
 //! in as `now`, datagrams come in and go out as bytes. The owner of a machine drives it with

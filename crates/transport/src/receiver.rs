@@ -1,7 +1,8 @@
 //! State machine of the receiver of one stream: data, replies, and close; and the handshake of a
 //! classic transfer. Owns the state of the transfer and the reply queue; the stream, its flow
-//! control and its ACKs are in their own files. `docs/PROTOCOL.md` has the rules. The set
-//! (classic) or the connection (native) owns admission, the idle timeout and the peer's address.
+//! control and its ACKs are in their own files. `docs/PROTOCOL.md` and `docs/CLASSIC.md` have the
+//! rules. Admission, the idle timeout and the peer's address belong to the owner of the receiver:
+//! the set of peers (classic) or the connection (native).
 
 mod ack_policy;
 mod close;

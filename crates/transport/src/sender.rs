@@ -1,5 +1,6 @@
 //! Sender of one stream: transmission within the windows, loss recovery, close; and the handshake
-//! of a classic transfer. `docs/PROTOCOL.md` gives the rules and their sources.
+//! of a classic transfer. `docs/PROTOCOL.md` and `docs/CLASSIC.md` have the rules and their
+//! sources.
 //!
 //! [`Sender`] connects parts that own their state: the stream, the data in flight, loss recovery,
 //! congestion control, the path, and the receiver's window and parameters. `transmit.rs` chooses

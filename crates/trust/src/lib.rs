@@ -1,5 +1,7 @@
-//! Identity and permission of peers: keys, tickets and lists in files as ssh keeps them, the keys
-//! that the connecting side believes, and the peers that the listening side admits.
+//! Part of rdt (`rdt::trust` in the package `rdt-net`): which keys a side believes, and which peers
+//! it admits.
+//!
+//! Keys, tickets and lists are in files, as ssh keeps them.
 //!
 //! | noun | file | owns |
 //! |---|---|---|

@@ -1,5 +1,6 @@
-//! `rdt-tunnel`: TCP connections of any program over encrypted rdt connections. Each TCP connection
-//! has an rdt connection of its own; all share one UDP socket.
+//! Internal part of rdt: the program `rdt-tunnel`, which carries TCP connections of any program
+//! over encrypted rdt connections. Each TCP connection has an rdt connection of its own; all share
+//! one UDP socket.
 //!
 //! | noun | file | owns |
 //! |---|---|---|

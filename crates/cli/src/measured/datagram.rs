@@ -52,16 +52,17 @@ pub(super) enum Packet {
     Cookie(Cookie),
     /// Answer to a request with a valid cookie.
     Answer(Verdict),
-    /// Numbered datagram. `sent`: its send time, from the start of the data. `nonce`: echoed by the
-    /// peer of a reverse transfer, which proves its address; 0 in other transfers.
+    /// Numbered datagram. `sent` is its send time, from the start of the data. In a reverse
+    /// transfer the peer echoes `nonce`, which proves the peer's address; in others it is 0.
     Data { number: u64, sent: Duration, nonce: u32 },
-    /// End of the data: number of datagrams that count.
+    /// End of the data, with the number of datagrams that count.
     End { counted: u64 },
     /// Answer to [`Packet::End`].
     Report(Report),
-    /// Keep-alive of the client. `nonce`: echo of the newest datagram that it received, or 0.
+    /// Keep-alive of the client. `nonce` echoes that of the newest datagram that it received, or is
+    /// 0.
     KeepAlive { nonce: u32 },
-    /// The client has received [`Packet::End`]. The server returns the packet.
+    /// The client has received [`Packet::End`]. The server answers with the same packet.
     EndConfirmed,
 }
 

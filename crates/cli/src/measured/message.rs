@@ -86,15 +86,15 @@ pub(super) fn least_time(rate: Option<u64>, bytes: u64) -> Duration {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Accepted,
-    /// It does not send (`--no-reverse`).
+    /// The receiver does not send (`--no-reverse`).
     NoReverse,
-    /// It has too many peers.
+    /// The receiver has too many peers.
     Busy,
-    /// Its kernel lacks the congestion control.
+    /// The receiver's kernel lacks the congestion control.
     NoCongestionControl,
     /// The request has no size and no time, or is out of range.
     Invalid,
-    /// Its datagrams do not fit into the path MTU.
+    /// The requested datagrams do not fit into the path MTU.
     TooLarge,
 }
 

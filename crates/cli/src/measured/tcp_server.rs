@@ -92,9 +92,9 @@ pub(super) fn serve_request(
 
 /// Why a peer gets no transfer.
 pub(super) enum Refusal {
-    /// It did not ask for one; the text says what was missing.
+    /// The peer sent no complete request; the text says what was missing.
     NoRequest(&'static str),
-    /// The answer that it got.
+    /// The peer's request was answered by this verdict.
     Answered(Verdict),
 }
 

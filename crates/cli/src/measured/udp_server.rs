@@ -105,7 +105,7 @@ impl Session {
     }
 }
 
-/// What a session does.
+/// Direction of a session, with its state.
 enum Part {
     Receive(Box<Arrivals>),
     Send(Arc<Sending>),

@@ -18,10 +18,11 @@ const MIN_CAPPED_SHARE: f64 = 0.9;
 /// for: a full link holds up ACKs, and so every window.
 const MIN_LINK_SHARE: f64 = 0.9;
 
-/// The same share while the round trip shows a queue: the link was full except at the start.
+/// [`MIN_LINK_SHARE`] while the round trip shows a queue: the link was full except at the start.
 const MIN_QUEUED_LINK_SHARE: f64 = 0.5;
 
-/// The same share for BBR with losses, which fill a link that is too slow in the startup, too.
+/// [`MIN_LINK_SHARE`] for BBR with losses. Losses also come from the startup, in which BBR sends
+/// more than the link carries.
 const MIN_LOSSY_LINK_SHARE: f64 = 0.75;
 
 /// A queue is full if the smoothed round trip exceeds the shortest one by this factor and by
@@ -255,7 +256,7 @@ impl Limited {
     }
 }
 
-/// Returns the words for a round trip that rose.
+/// Describes a rise of the round trip, for the line that names what limited the transfer.
 fn rise((shortest, smoothed): (Duration, Duration)) -> String {
     let ms = |rtt: Duration| g(rtt.as_secs_f64() * 1e3);
     format!("with a round trip that rose from {} ms to {} ms,", ms(shortest), ms(smoothed))

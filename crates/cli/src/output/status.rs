@@ -28,14 +28,14 @@ pub(crate) enum Style {
     Silent,
 }
 
-/// Columns of a status line that have a meaning. Only measured transfers, on Linux, lack some.
+/// Columns of a status line that have a value. Only measured transfers, on Linux, lack some.
 #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "see above"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Columns {
     All,
-    /// Those of a sender without ACKs.
+    /// Columns that a sender without ACKs (UDP) can fill.
     Sent,
-    /// Those of a receiver.
+    /// Columns that a receiver (`--reverse`) can fill.
     Received,
 }
 

@@ -23,8 +23,8 @@ pub(crate) struct NativeSender {
 }
 
 impl NativeSender {
-    /// Begins to open a connection to the peer of the socket, which gets `give_up` for an answer.
-    /// Its stream takes frames from `memory`.
+    /// Begins to open a connection to the peer of the socket, which has `give_up` to answer. The
+    /// connection's stream takes frames from `memory`.
     pub(crate) fn open(
         now: Instant,
         config: ConnectionConfig,

@@ -40,7 +40,7 @@ pub(crate) trait Sending: Endpoint<Peer = ()> {
 
 /// Step of a transfer.
 pub(crate) enum Progress {
-    /// The handshake is complete. `rtt` is printed as its time, if given.
+    /// The handshake is complete. `rtt`, if given, is printed as the handshake's duration.
     Connected { rtt: Option<Duration> },
     /// The receiver has confirmed the transfer; `crc` is the CRC-32 in its FIN-ACK, in a format
     /// that has one.

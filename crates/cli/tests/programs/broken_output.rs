@@ -320,8 +320,9 @@ fn restart_after_stdout_write_exits_with_74() {
     assert!(run.stderr.lines().last().unwrap().contains("not whole"));
 }
 
-/// A terminal, or a file that holds both outputs, shows what each call wrote in its order: a line
-/// and its end in two calls would have another line between them. A datagram is what one call wrote.
+/// Where both outputs share a terminal or a file, a line that is written by two calls may have
+/// another line in its middle. The test gives the program a datagram socket, whose datagrams are
+/// what one call wrote.
 #[cfg(unix)]
 #[test]
 fn each_line_is_written_by_one_call() {

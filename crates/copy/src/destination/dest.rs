@@ -22,7 +22,7 @@ pub(crate) struct Sources {
     pub(crate) count: u64,
     /// Name of the first one; empty if its contents are copied.
     pub(crate) first_name: Vec<u8>,
-    /// All of them, if this side has chosen them.
+    /// All sources, if this side has chosen them.
     pub(crate) expected: Option<Vec<Expected>>,
 }
 

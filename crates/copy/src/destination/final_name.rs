@@ -22,8 +22,9 @@ const FORGOTTEN: &str = "exists, and this copy has placed more files than it can
 /// Limit on ranges of inodes, about 10 MB of memory.
 const MAX_RANGES: usize = 1 << 18;
 
-/// What this copy has placed, if it may replace what exists: two sources may have equal names, and
-/// a file system may take two names for one.
+/// Files that this copy has placed, recorded if it may replace existing files. Without the record
+/// it would replace its own: two sources may have equal names, and a file system may take two names
+/// for one.
 #[derive(Debug, Default)]
 pub(crate) struct Placed(Mutex<Inodes>);
 
@@ -87,7 +88,7 @@ impl Placed {
 pub(super) enum Placement {
     /// The file or link has this name.
     New(Vec<u8>),
-    /// What has this name is the same: another copy was faster.
+    /// Another copy has placed the same file or link under this name first.
     Same(Vec<u8>),
 }
 

@@ -29,17 +29,18 @@ const MARKER_BYTES: usize = 56;
 /// Marker of one copy.
 #[derive(Debug, Clone)]
 pub(super) struct Marker {
-    /// Its name beside DEST.
+    /// File name of the marker, in the directory that contains DEST.
     name: Vec<u8>,
     /// BLAKE3 of the source's name.
     source: HashBytes,
 }
 
-/// Directory that a marker names. All fields are 0 before it is created.
+/// Identity of the directory that a marker is for. All fields are 0 until the directory exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Identity {
     inode: u64,
-    /// An inode may be used again, but not with the same time. 0 where the file system has none.
+    /// Creation time. It tells the directory from a later one with the same inode number. 0 where
+    /// the file system records no such time.
     created_nanos: u64,
 }
 
@@ -81,18 +82,19 @@ impl Marker {
         }
     }
 
-    /// Writes the marker before the directory is created. A file system that allows no file here
-    /// allows no directory either, and that is said for the directory.
+    /// Writes the marker before the directory is created. Errors are ignored: where no file can be
+    /// created, the directory cannot either, and that error is reported.
     pub(super) fn announce(&self, parent: &Arc<Directory>) {
         let _ = self.write(parent, Identity::default());
     }
 
-    /// Writes the directory's identity. Without it, a later copy goes into the directory.
+    /// Adds the identity of the created directory to the marker. If that fails, a later copy copies
+    /// into the directory instead of continuing this one.
     pub(super) fn bind(&self, parent: &Arc<Directory>, directory: &Arc<Directory>) {
         let _ = directory.handle().and_then(Identity::of).and_then(|identity| self.write(parent, identity));
     }
 
-    /// Removes the marker of a complete copy. The next copy of this name removes one that stays.
+    /// Removes the marker of a complete copy. If that fails, the next copy of this name removes it.
     pub(super) fn remove(&self, parent: &Arc<Directory>) {
         let _ = remove(parent, &self.name);
     }

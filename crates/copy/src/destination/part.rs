@@ -374,8 +374,8 @@ pub(super) fn is_private(stat: &Stat) -> bool {
         && stat.st_nlink == 1
 }
 
-/// Returns true for a part that this user has written, and may write to: one that was about to get
-/// its final name may have the mode of a read-only file.
+/// Returns true for a part that this user has written and may write to. A part that was about to
+/// get its final name may already have the mode of a read-only file.
 fn is_own(stat: &Stat, size: u64) -> bool {
     is_private(stat) && mode_of(stat).contains(Mode::WUSR) && u64::try_from(stat.st_size) == Ok(size)
 }

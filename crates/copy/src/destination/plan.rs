@@ -50,9 +50,9 @@ pub(super) enum Step {
 /// Source that this side asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Expected {
-    /// Its name at the destination; empty if its contents are copied.
+    /// Name of the source at the destination; empty if only its contents are copied.
     pub(crate) name: Vec<u8>,
-    /// Its path in the request.
+    /// Path of the source in the request.
     pub(crate) path: RawPath,
     /// True: the source may leave it out.
     pub(crate) may_be_excluded: bool,

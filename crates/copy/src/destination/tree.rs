@@ -155,7 +155,7 @@ pub(super) struct Plan {
     pub(super) names: Temporary,
     pub(super) subject: Subject,
     pub(super) attributes: Attributes,
-    /// Where an earlier copy ended.
+    /// Checkpoint at which an earlier copy ended.
     pub(super) resume: Option<Checkpoint>,
 }
 

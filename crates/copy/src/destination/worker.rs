@@ -74,7 +74,8 @@ enum State {
     Planned(Box<Plan>),
     Comparing(Box<Plan>),
     Receiving(Box<Receiving>),
-    /// The file failed. The source sends the rest until it knows.
+    /// The file failed. The worker discards its data, which the source sends until it hears of the
+    /// failure.
     Discarding,
 }
 

@@ -27,7 +27,7 @@ Exit codes:
 
 /// What a user can do after a copy that ended early.
 pub(crate) const RESUME: &str = "Run the same command again to resume";
-/// The same for a ticket, which ends with the program that printed it.
+/// Same as [`RESUME`] for a copy by a ticket, which ends with the program that printed it.
 const RESUME_BY_TICKET: &str =
     "Run the same command again to resume, with a new ticket if the program there was restarted";
 

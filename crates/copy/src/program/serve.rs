@@ -72,7 +72,7 @@ async fn client(stream: Stream, root: Root, report: Report, number: u64) -> bool
     error.is_some()
 }
 
-/// Serves one copy. Tells the client why it fails here.
+/// Serves one copy. If it fails on this side, closes the stream with the reason for the client.
 pub(super) async fn serve_stream(
     mut stream: Stream,
     root: Root,

@@ -40,9 +40,9 @@ pub(crate) struct Reader {
 enum Stop {
     /// The destination does not want it any more.
     Unwanted,
-    /// It cannot be read, and has not changed: what was sent is right.
+    /// The file cannot be read further, and has not changed, so the bytes sent so far are right.
     Unreadable(String),
-    /// It has changed.
+    /// The file has changed.
     Changed(&'static str),
     /// The copy has ended.
     Ended,

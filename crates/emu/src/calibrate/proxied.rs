@@ -43,8 +43,8 @@ pub(super) fn hold(asked: Asked) -> io::Result<Option<max_rate::Delivered>> {
     Ok(max_rate::delivered(&lines, HEADERS_IPV4).filter(|_| end.kept_up()))
 }
 
-/// Builds the path as `rdt-emu proxy` does: with the IP and UDP header bytes, which sockets do not
-/// see.
+/// Builds the path as `rdt-emu proxy` does: sockets see payload alone, so the link adds the bytes
+/// of IP and UDP headers to each packet.
 fn path(asked: Asked) -> PathConfig {
     let path = PathConfig::symmetric(RTT, asked.rate);
     PathConfig { forward: path.forward.overhead(HEADERS_IPV4), reverse: path.reverse.overhead(HEADERS_IPV4) }

@@ -179,8 +179,8 @@ impl ProxySockets {
         read
     }
 
-    /// Sends the batch of one port. Returns the number of packets not sent, plus earlier packets
-    /// that a socket turned out to have lost.
+    /// Sends the batch of one port. Returns the number of packets that were lost: those that could
+    /// not be sent, and earlier ones whose loss a socket reports only in this call.
     fn flush(&mut self, near: bool) -> u64 {
         if near { self.flush_near() } else { self.flush_far() }
     }

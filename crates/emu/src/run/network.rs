@@ -269,8 +269,8 @@ impl Drops {
     }
 }
 
-/// Parses the transmit drops of the device from `proc_pid_net(5)`: they follow eight numbers of
-/// reception, and the bytes, packets and errors of transmission.
+/// Parses the device's transmit drops from `/proc/net/dev` (`proc_pid_net(5)`). They follow eight
+/// numbers about reception, and the bytes, packets and errors of transmission.
 fn dropped(table: &str) -> Option<u64> {
     let numbers = table.lines().find_map(|line| line.trim_start().strip_prefix(DEVICE)?.strip_prefix(':'))?;
     numbers.split_whitespace().nth(11)?.parse().ok()

@@ -383,7 +383,7 @@ mod tests {
         }
     }
 
-    /// Its endpoint has no connection, so no timer ends the wait of the call either.
+    /// The endpoint has no connection, so no timer ends the wait of `accept` either.
     #[test]
     fn close_wakes_accept_that_drives() {
         let _watchdog = Watchdog::new();

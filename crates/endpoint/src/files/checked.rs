@@ -18,9 +18,9 @@ pub struct CheckedFile {
     unchecked: usize,
 }
 
-/// Properties of a file that change with its contents. The change time is none of them, because it
-/// also changes when a file is renamed, removed or replaced by a new one, after which an open file
-/// has its old contents.
+/// Properties of a file that change with its contents. The inode change time (`ctime`) is left out,
+/// because it also changes when the file is renamed, removed or replaced, while the open file keeps
+/// its contents.
 #[derive(Debug, PartialEq, Eq)]
 struct FileState {
     length: u64,

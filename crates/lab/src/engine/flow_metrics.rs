@@ -138,8 +138,8 @@ impl Datagrams {
     }
 }
 
-/// Adds the metrics of each flow by `each`, their goodputs over time, and the metrics of all
-/// together. Returns what arrived of each.
+/// Adds the metrics of each flow, which `each` computes, its goodput over time, and the metrics of
+/// all flows together. Returns the flows with the data that arrived.
 pub(super) fn of_flows<'a, T>(
     flows: impl Iterator<Item = (&'a Flow, T)>,
     measure: &Measure,

@@ -311,8 +311,8 @@ fn bytes_of(bins: Option<&Bins>) -> Vec<u64> {
     bins.map_or_else(Vec::new, |bins| bins.bytes().to_vec())
 }
 
-/// Adds the counters of one direction of a link, which was busy for a part of the time to `ended`.
-/// Its packets have `headers` bytes of headers.
+/// Adds the counters of one direction of a link, and its utilisation until `ended`. The link's
+/// packets have `headers` bytes of headers.
 fn link(
     name: &str,
     link: &Link,

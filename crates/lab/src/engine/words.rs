@@ -23,7 +23,7 @@ use crate::flow::{DEFAULT_PACKET, Flow, FlowKind, Reads, Spacing, UDP_HEADERS};
 const DEFAULT_SIZE: u32 = DEFAULT_PACKET - UDP_HEADERS;
 /// Lower limit of the retransmission timeout of TCP, as in Linux.
 const TCP_MIN_RTO: Duration = Duration::from_millis(200);
-/// Its upper limit (RFC 6298, section 2.5).
+/// Upper limit of the retransmission timeout of TCP (RFC 6298, section 2.5).
 const TCP_MAX_RTO: Duration = Duration::from_secs(60);
 /// Bytes of an IPv6 header, of a UDP header, and of the header of a fragment (RFC 8200, section
 /// 4.5).
@@ -115,8 +115,8 @@ pub(super) fn start(flow: &Flow, seed: u64, index: u64) -> Duration {
     from + Duration::from_nanos(u64::try_from(offset).unwrap_or(u64::MAX))
 }
 
-/// Returns the seed of a flow's connection: of its keys, and of the random decisions of its sender.
-/// It differs by flow.
+/// Returns the seed of a connection's keys and of its sender's random decisions. Each flow has
+/// another seed.
 pub(super) fn connection_seed(seed: u64, index: u64) -> u64 {
     child_seed(seed, (1 << 33) + index)
 }

@@ -20,8 +20,8 @@ enum Kinds {
     NotClassic,
 }
 
-/// Words of a flow that a factor may vary, each with the kinds of flows that have it, and its
-/// values as the end of a sentence.
+/// Words of a flow that a factor may vary, each with the kinds of flows that have it. The last
+/// column describes its values, as the end of an error sentence.
 const WORDS: [(&str, Kinds, &str); 27] = [
     ("kind", Kinds::All, "rdt, classic, tcp or udp"),
     ("count", Kinds::All, "a number of equal flows, which are named NAME1, NAME2 and so on"),

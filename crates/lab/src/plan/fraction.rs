@@ -12,7 +12,7 @@ use super::combinations::all;
 use super::{MAX_CELLS, PlanError};
 use crate::experiment::{Factor, suggest};
 
-/// Limit on the factors of an alias that is listed.
+/// Largest number of factors in an alias that the plan lists.
 const MAX_ALIAS_FACTORS: u32 = 3;
 /// Limit on the generators of a fraction: the defining relation has 2^generators - 1 words.
 const MAX_GENERATORS: usize = 16;

@@ -23,8 +23,9 @@ fn on_axis(axis: &Axis, value: f64) -> String {
     axis.scale.name(value).map_or_else(|| cell(value), quoted)
 }
 
-/// Returns the data of all marks as CSV, in base units (bits per second, seconds, bytes, shares of
-/// 1) and with all digits: one line for each row of each layer, in the order of drawing.
+/// Returns the data of all marks as CSV: one line for each row of each layer, in the order of
+/// drawing. Values have all digits and are in base units (bits per second, seconds, bytes, shares
+/// of 1).
 pub fn csv(scene: &Scene) -> String {
     let mut out = HEADER.to_owned();
     for (panel, layer) in scene.layers() {

@@ -31,9 +31,9 @@ use select::View;
 pub struct Subject<'a> {
     /// The experiment.
     pub experiment: &'a Experiment,
-    /// Its cells with their records, of all engines.
+    /// Cells of the experiment with their records, of all engines.
     pub results: &'a Results,
-    /// Verdicts of its claims, of all engines.
+    /// Verdicts of the experiment's claims, of all engines.
     pub judgements: &'a [Judgement],
     /// Command that makes these results again.
     pub command: &'a str,

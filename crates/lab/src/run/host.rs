@@ -25,12 +25,12 @@ const MAX_WAIT: Duration = Duration::from_secs(30);
 /// Interval at which a lock that another process holds is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Repetitions that may run beside those of other processes.
+/// Kind of repetitions of other processes that may run at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Beside {
-    /// In virtual time: beside others in virtual time.
+    /// Those in virtual time, if this run is in virtual time, too.
     Virtual,
-    /// In real time: beside none.
+    /// None, because this run is in real time.
     None,
 }
 

@@ -102,7 +102,8 @@ mod tests {
         }
     }
 
-    /// 64 packets of 1,432 bytes in 10 ms, and with 12 us to send one of them at 1 Gbit/s.
+    /// The window of 64 packets of 1,432 bytes leaves once in a round trip, which takes 10 ms and
+    /// the 12 us in which the link transmits one packet at 1 Gbit/s.
     #[test]
     fn fixed_windows_need_no_window_of_the_receiver() {
         let at = |window| {

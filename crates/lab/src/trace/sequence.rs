@@ -107,12 +107,14 @@ struct Sent {
 pub enum Ack {
     /// Acknowledges nothing new, and is no duplicate ACK.
     Old,
-    /// Names the end of a segment that was sent once: a round-trip time, nanoseconds.
+    /// Acknowledges up to the end of a segment that was sent once. The value is the round-trip
+    /// time, nanoseconds.
     Sample(u64),
-    /// Names the end of a segment that was retransmitted, so Karn's algorithm takes no sample.
+    /// Acknowledges up to the end of a segment that was retransmitted, so Karn's algorithm takes no
+    /// sample.
     Ambiguous,
-    /// Names the end of a segment that was sent before a retransmission of an older one. The ACK
-    /// waited for the retransmission, so it is no sample.
+    /// Acknowledges up to the end of a segment that was sent before a retransmission of an older
+    /// one. The ACK waited for the retransmission, so it gives no sample.
     AfterLoss,
     /// Acknowledges segments, but names the end of none.
     Cumulative,

@@ -54,9 +54,10 @@ pub(super) struct Opening {
     at: Option<Instant>,
     /// REFUSEs because of the responder's key.
     refusals: u32,
-    /// SYNs since the last answer that were answered by ICMP "port unreachable".
+    /// Number of SYNs since the last packet of the responder for which ICMP reported "port
+    /// unreachable".
     refused_syns: u32,
-    /// Number in `attempts` of the newest of them.
+    /// Newest of these SYNs, as a number that `attempts` counts.
     refused_attempt: u32,
 }
 

@@ -152,10 +152,10 @@ pub type Admit = Arc<dyn Fn(Admittee) -> Result<(), RefuseReason> + Send + Sync>
 /// Initiator that asks for a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Admittee {
-    /// Its static key; `None` for an initiator without one.
+    /// Static key of the initiator; `None` if it has none.
     pub peer: Option<PublicKey>,
-    /// Shared secret that it names. The connection completes only if the initiator knows the
-    /// secret.
+    /// Shared secret that the initiator names. The connection completes only if the initiator knows
+    /// the secret.
     pub secret: Option<SecretId>,
     /// Cipher of the connection. [`Aead::None`] only if
     /// [`ConnectionConfig::dangerously_unencrypted`] allows it.

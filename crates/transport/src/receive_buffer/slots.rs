@@ -19,9 +19,9 @@ const SLACK: u64 = 256 * 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Slot {
     Missing,
-    /// In the memory of the stream, `stride` bytes for each packet.
+    /// The packet is in the memory of the stream, which has `stride` bytes for each packet.
     InPlace,
-    /// In `aside`.
+    /// The packet is in `aside`.
     Aside,
 }
 

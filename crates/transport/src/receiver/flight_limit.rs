@@ -219,7 +219,7 @@ mod tests {
     /// Buffer share for 100 packets of 1460 bytes.
     const SHARE: u64 = 230_400;
 
-    /// As Linux charges datagrams of one packet of 1500 bytes, and of a jumbo frame.
+    /// Returns what Linux charges for a datagram: in one packet of 1500 bytes, or in a jumbo frame.
     fn charge(payload: u64) -> u64 {
         if payload > 1500 { 16_640 } else { 2304 }
     }

@@ -124,7 +124,7 @@ mod tests {
     use crate::recovery::Scoreboard;
     use crate::wire::Numbering;
 
-    /// Episode of a timeout, the second in a row, at 100 ms: retransmissions are numbered from 20
+    /// Episode of the second timeout in a row, at 100 ms. Its retransmissions are numbered from 20
     /// on, those after the first timeout from 10 on.
     fn episode(now: Instant) -> Episode {
         Episode {

@@ -25,8 +25,8 @@ use crate::{Ecn, Endpoint, RtoPolicy, Trace};
 struct Times {
     /// Send time of the echoed transmission, taken from its segment; needed if its record is gone.
     echoed: Option<Instant>,
-    /// Newest never-retransmitted segment that was overtaken: its ACK names the overtaking packet.
-    /// Its packet number and send time.
+    /// Packet number and send time of the newest overtaken segment that was never retransmitted.
+    /// The ACK of such a segment names the packet that overtook it.
     overtaken: Option<(u64, Instant)>,
 }
 

@@ -186,8 +186,8 @@ impl PathEcn {
         u64::from(marked) > u64::from(arrived).saturating_sub(new)
     }
 
-    /// True if the sender has already responded to the congestion that lost packet `packet_number`
-    /// or earlier ones, because of a CE mark.
+    /// True if the sender has already responded, because of a CE mark, to the congestion in which
+    /// packet `packet_number` was lost.
     pub(super) fn covers_loss(&self, packet_number: u64) -> bool {
         self.answered.to_mark && packet_number < self.answered.below
     }

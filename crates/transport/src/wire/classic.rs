@@ -1,5 +1,5 @@
 //! Classic format: fixed headers, little-endian, 32-bit sequence numbers of packets, cumulative
-//! ACKs. `docs/PROTOCOL.md` has the byte tables. Lengths are checked once, before any field is
+//! ACKs. `docs/CLASSIC.md` has the byte tables. Lengths are checked once, before any field is
 //! read, so no datagram can cause a panic.
 
 use super::{

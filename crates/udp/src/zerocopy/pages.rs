@@ -120,8 +120,8 @@ fn map(file: &OwnedFd) -> io::Result<&'static mut [u8]> {
     }
 }
 
-/// Sends `len` bytes at `offset` of the file: as one datagram, or as segments of the socket's
-/// segment size.
+/// Sends `len` bytes of the file, from `offset` on. They leave as one datagram, or, if the socket
+/// has a segment size (GSO), as several of that size.
 pub(crate) fn send(socket: &UdpSocket, file: &File, offset: u64, len: usize) -> io::Result<usize> {
     let mut at = offset;
     Ok(sendfile(socket.as_fd(), file.memory.as_fd(), Some(&mut at), len)?)

@@ -346,7 +346,8 @@ fn link_delays_data_and_answers() {
     assert!(delayed >= direct + Duration::from_millis(40), "{delayed:?}");
 }
 
-/// The connection repeats its answers for less time than they are inside the link.
+/// The connection ends while its last answers are still inside the link, because it repeats them
+/// for a shorter time than they need to cross it.
 #[test]
 fn answers_inside_slow_link_outlive_connection() {
     let slow = LinkRequest { rtt_us: 10_000_000, loss_forward_ppb: 0, ..LOSSY };

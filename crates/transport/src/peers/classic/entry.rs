@@ -11,8 +11,8 @@ use crate::wire::classic::REPLY_LEN;
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) receiver: Receiver,
-    /// Its slot: while the peer is connected and its transfer unfinished. Its timer: the idle
-    /// deadline, of a half-open peer in the table of those.
+    /// Has a slot while the peer is connected and its transfer unfinished. The timer is the idle
+    /// deadline; that of a half-open peer is among the timers of the half-open table.
     pub(super) account: Account,
     /// True if the peer is in the table of half-open peers.
     pub(super) is_half_open: bool,

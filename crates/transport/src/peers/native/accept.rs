@@ -37,7 +37,7 @@ struct Answered {
     stage: Stage,
 }
 
-/// Message 1 that was read.
+/// Noise message 1 of an initiator, decrypted.
 struct First {
     noise: Responder,
     /// `None` in XX, where message 3 has it.

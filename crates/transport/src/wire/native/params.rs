@@ -198,7 +198,8 @@ impl Params {
         if params.is_valid() { Ok(params) } else { Err(WireError::Params) }
     }
 
-    /// Decodes the list of an initiator, which fills `bytes`, and the name in it.
+    /// Decodes an initiator's parameters, and the stream name among them. The list must fill
+    /// `bytes`.
     pub(super) fn decode_hello(bytes: &[u8]) -> Result<(Self, Option<StreamName>), WireError> {
         let mut name = None;
         decode_list(bytes, |id, value| {
