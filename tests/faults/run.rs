@@ -349,7 +349,8 @@ impl<'a> Run<'a> {
         let checker = self.checker.as_ref()?.lock().unwrap();
         let (flow, controls) = (checker.flow(side), checker.controls());
         let (at_stake, in_a_row, early) = (flow.at_stake, flow.in_a_row, flow.early);
-        Some(Facts { forward, reverse, at_stake, in_a_row, early, controls })
+        let other = if side == INITIATOR { self.opening.answer } else { self.plan.bytes };
+        Some(Facts { forward, reverse, at_stake, in_a_row, early, other, controls })
     }
 
     /// Checks the time bound; returns the share that was used. That of a stream alone is tight.
@@ -379,7 +380,7 @@ impl<'a> Run<'a> {
         };
         let both = Plan { bytes: self.plan.bytes + self.opening.answer, ..self.plan.clone() };
         let controls = u32::try_from((lost(&forward) + lost(&reverse)).min(8)).unwrap_or(8);
-        let facts = Facts { forward, reverse, at_stake: 0, in_a_row: 4, early: 0, controls };
+        let facts = Facts { forward, reverse, at_stake: 0, in_a_row: 4, early: 0, other: 0, controls };
         let idle = if self.plan.restart.is_some() || !self.plan.must_finish { IDLE + LINGER } else { LINGER };
         let moving = if moves(self.plan) { MOVES_MS.iter().map(|_| MOVE).sum() } else { Duration::ZERO };
         2 * bounds::longest(&both, &facts) + idle + CONTROL + moving
