@@ -1,7 +1,7 @@
 //! Upper bounds on the retransmissions and on the duration of a transfer, computed from the path's
-//! ledger and the sender's timeouts. Measured over 20,000 seeds: at most 26 of the 32 packets of
-//! slack are used. Transfers that must finish use at most 0.63 of the time bound, half of them less
-//! than 0.04.
+//! ledger and the sender's timeouts. Measured over 20,000 seeds: at most 14 of the 32 packets of
+//! slack are used. Transfers that must finish use at most 0.69 of the time bound, half of them less
+//! than 0.02.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ const SMALL_WINDOW: u32 = 8;
 /// Payload of a 548-byte datagram.
 const SMALLEST_MSS: u64 = 508;
 /// Minimum RTO.
-const MIN_RTO: Duration = Duration::from_millis(200);
+pub(super) const MIN_RTO: Duration = Duration::from_millis(200);
 /// Longest interval between two consecutive timeouts.
 const MAX_BACKOFF: Duration = Duration::from_secs(6);
 /// Longest interval between two SYNs or FINs.

@@ -33,6 +33,9 @@ const MOVES_MS: [u64; 3] = [50, 700, 9000];
 /// address, and sends what it had sent to the old one again.
 const MOVE: Duration = Duration::from_secs(20);
 
+/// Longest delay of an ACK, the default of a receiver.
+const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
+
 /// Result of a plan that broke no rule.
 #[derive(Debug, Clone)]
 pub(super) struct Done {
@@ -105,8 +108,9 @@ impl<'a> Run<'a> {
             let tahoe = plan.sender.recovery == LossDetection::Tahoe;
             let (bytes, window) = ([plan.bytes, opening.answer], plan.window.initial);
             let has_auth = opening.keys.remote.is_none();
+            let max_ack_delay = plan.must_finish.then_some(MAX_ACK_DELAY);
             let nodes = [initiator, responder];
-            Arc::new(Mutex::new(Checker::new(nodes, bytes, window, tahoe, has_auth)))
+            Arc::new(Mutex::new(Checker::new(nodes, bytes, window, tahoe, has_auth, max_ack_delay)))
         });
         let forging = (plan.forged, updates_keys(plan));
         let meddler = Meddler::new(plan.seed, forging, responder, checker.clone());
