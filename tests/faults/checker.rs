@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rdt::sim::NodeId;
 use rdt::sim::payload;
@@ -12,7 +12,8 @@ use rdt::transport::drive::Budget;
 use rdt::transport::{Observer, Timer, Trace};
 
 use crate::faults::plan::MSS;
-use crate::faults::wire::{self, AUTH, Ack, DATA, FIN, FIN_ACK, Packet, SYN};
+use crate::faults::timers::Timers;
+use crate::faults::wire::{self, AUTH, Ack, CLOSE, DATA, FIN, FIN_ACK, Packet, SYN};
 
 /// Largest burst, bytes: one GSO batch.
 const BATCH: u64 = 65_507 / MSS * MSS;
@@ -113,9 +114,13 @@ struct Session {
     ids: [Option<u64>; 2],
     /// True once the responder knows the connection. Until then its packets are lost.
     is_open: bool,
+    /// True once the responder has sent a sealed packet.
+    has_answered: bool,
     /// Packets of the handshake and FINs that were sent.
     controls: u32,
     flows: [Flow; 2],
+    /// Timers of each stream.
+    timers: [Timers; 2],
 }
 
 /// State of the checker, and the first violation.
@@ -130,6 +135,8 @@ pub(super) struct Checker {
     tahoe: bool,
     /// True if the handshake has an AUTH.
     has_auth: bool,
+    /// Longest delay of an ACK; `None` if a side may end the connection early and answer nothing.
+    max_ack_delay: Option<Duration>,
     /// Present address of the initiator: no host has an old one.
     pub(super) initiator: NodeId,
     /// Side that gets it, and number, of the control packet after each forged ACK, which has the
@@ -155,6 +162,7 @@ impl Checker {
         window: u64,
         tahoe: bool,
         has_auth: bool,
+        max_ack_delay: Option<Duration>,
     ) -> Self {
         let (taken, arrivals, session) = (BTreeSet::new(), [None; 2], Session::default());
         let (forgotten, violation) = (false, None);
@@ -164,6 +172,7 @@ impl Checker {
             window,
             tahoe,
             has_auth,
+            max_ack_delay,
             initiator,
             taken,
             arrivals,
@@ -228,6 +237,8 @@ impl Checker {
         if self.forgotten && side == RESPONDER {
             return;
         }
+        self.session.has_answered |= side == RESPONDER;
+        self.acked_in_time(now);
         let bytes = self.bytes;
         if matches!(packet.kind, DATA | FIN) {
             self.number(side, packet.number);
@@ -250,6 +261,15 @@ impl Checker {
         if let Some(ack) = &packet.ack {
             self.ack_sent(now, 1 - side, ack);
         }
+        if packet.ack.is_some() || matches!(packet.kind, FIN_ACK | CLOSE) {
+            self.session.timers[1 - side].answered();
+        }
+    }
+
+    /// Checks that no ACK is late.
+    fn acked_in_time(&mut self, now: Instant) {
+        let late = self.session.timers.iter().any(|timers| timers.is_ack_late(now));
+        self.rule(!late, || "an ACK is late".to_owned());
     }
 
     fn number(&mut self, side: usize, number: u32) {
@@ -270,6 +290,8 @@ impl Checker {
         }
         let end = offset + payload.len() as u64;
         let at_once = self.arrived_at(side, now) <= turn();
+        let is_hasty = self.session.timers[side].is_hasty;
+        self.rule(!is_hasty, || "a timeout without back-off".to_owned());
         let Flow { sent, acked, acked_surely, acked_at_once, edge, .. } = self.session.flows[side];
         let (edge, read) = (edge.max(self.window), if at_once { acked_surely } else { acked_at_once });
         self.rule(payload::matches(offset, payload), || format!("{offset}..{end} carries other bytes"));
@@ -325,13 +347,27 @@ impl Checker {
             self.session.is_open = true;
         }
         let Some(packet) = wire::decode(datagram).filter(|packet| of_session(packet.id)) else { return };
+        self.acked_in_time(now);
+        self.session.timers[1 - side].heard();
         if !matches!(packet.kind, DATA | FIN) && self.taken.contains(&(1 - side, packet.number)) {
             return;
         }
         self.session.is_open |= !self.has_auth || side == RESPONDER;
         self.session.flows[1 - side].hear(&packet, at_once);
         let is_open = self.session.is_open;
+        self.expect_ack(now, side, &packet);
         self.session.flows[side].receive(now, is_open, &packet);
+    }
+
+    /// Notes that a DATA packet from `side` must be acknowledged. Not an old one, which may be a copy,
+    /// nor one of the key phase before, which may be dropped.
+    fn expect_ack(&mut self, now: Instant, side: usize, packet: &Packet<'_>) {
+        let Some(delay) = self.max_ack_delay else { return };
+        let Session { flows, timers, has_answered, .. } = &mut self.session;
+        let is_newest = packet.kind == DATA && Some(packet.number) > flows[side].newest;
+        if is_newest && packet.phase == flows[1 - side].phase && *has_answered {
+            timers[side].expect_ack(now + delay);
+        }
     }
 
     /// Datagrams that arrived at a side at `now` so far. Those beyond [`turn`] may be read after it
@@ -443,10 +479,12 @@ impl Observer for Watch {
     fn on(&mut self, now: Instant, trace: &Trace) {
         let mut checker = self.0.lock().unwrap();
         let tahoe = checker.tahoe;
-        let flow = &mut checker.session.flows[self.1];
+        let Session { flows, timers, .. } = &mut checker.session;
+        let flow = &mut flows[self.1];
         match *trace {
             Trace::Paced { rate } => flow.paced(now, rate),
             Trace::TimerExpired { timer: Timer::Retransmission } => flow.timed_out(),
+            Trace::RecoveryBegan { cause: Cause::Timeout } => timers[self.1].timed_out(now),
             Trace::RecoveryBegan { cause: Cause::Loss } if tahoe => flow.stake(),
             _ => {}
         }

@@ -4,8 +4,8 @@
 //! 2,000), `RDT_FAULTS_FROM` the first seed (0); `RDT_SEED` runs a single seed.
 //!
 //! `plan.rs` draws the streams, the path and its faults, `opening.rs` keys and cipher; `meddler.rs`
-//! is the host on the path, `run.rs` checks both ends, `checker.rs` the datagrams, `bounds.rs` has
-//! the limits of time and retransmissions.
+//! is the host on the path, `run.rs` checks both ends, `checker.rs` the datagrams, `timers.rs` RTO
+//! and ACK delay; `bounds.rs` has the limits of time and retransmissions.
 
 #![allow(
     clippy::cast_possible_truncation,
@@ -19,6 +19,7 @@ mod meddler;
 mod opening;
 mod plan;
 mod run;
+mod timers;
 mod wire;
 
 use std::env;

@@ -33,6 +33,9 @@ const MOVES_MS: [u64; 3] = [50, 700, 9000];
 /// address, and sends what it had sent to the old one again.
 const MOVE: Duration = Duration::from_secs(20);
 
+/// Longest delay of an ACK, the default of a receiver.
+const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
+
 /// Result of a plan that broke no rule.
 #[derive(Debug, Clone)]
 pub(super) struct Done {
@@ -105,8 +108,9 @@ impl<'a> Run<'a> {
             let tahoe = plan.sender.recovery == LossDetection::Tahoe;
             let (bytes, window) = ([plan.bytes, opening.answer], plan.window.initial);
             let has_auth = opening.keys.remote.is_none();
+            let max_ack_delay = plan.must_finish.then_some(MAX_ACK_DELAY);
             let nodes = [initiator, responder];
-            Arc::new(Mutex::new(Checker::new(nodes, bytes, window, tahoe, has_auth)))
+            Arc::new(Mutex::new(Checker::new(nodes, bytes, window, tahoe, has_auth, max_ack_delay)))
         });
         let forging = (plan.forged, updates_keys(plan));
         let meddler = Meddler::new(plan.seed, forging, responder, checker.clone());
@@ -349,7 +353,8 @@ impl<'a> Run<'a> {
         let checker = self.checker.as_ref()?.lock().unwrap();
         let (flow, controls) = (checker.flow(side), checker.controls());
         let (at_stake, in_a_row, early) = (flow.at_stake, flow.in_a_row, flow.early);
-        Some(Facts { forward, reverse, at_stake, in_a_row, early, controls })
+        let other = if side == INITIATOR { self.opening.answer } else { self.plan.bytes };
+        Some(Facts { forward, reverse, at_stake, in_a_row, early, other, controls })
     }
 
     /// Checks the time bound; returns the share that was used. That of a stream alone is tight.
@@ -379,7 +384,7 @@ impl<'a> Run<'a> {
         };
         let both = Plan { bytes: self.plan.bytes + self.opening.answer, ..self.plan.clone() };
         let controls = u32::try_from((lost(&forward) + lost(&reverse)).min(8)).unwrap_or(8);
-        let facts = Facts { forward, reverse, at_stake: 0, in_a_row: 4, early: 0, controls };
+        let facts = Facts { forward, reverse, at_stake: 0, in_a_row: 4, early: 0, other: 0, controls };
         let idle = if self.plan.restart.is_some() || !self.plan.must_finish { IDLE + LINGER } else { LINGER };
         let moving = if moves(self.plan) { MOVES_MS.iter().map(|_| MOVE).sum() } else { Duration::ZERO };
         2 * bounds::longest(&both, &facts) + idle + CONTROL + moving

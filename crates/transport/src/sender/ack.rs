@@ -221,8 +221,17 @@ impl Sender {
             // After a timeout the records are gone, but a segment that was never retransmitted has
             // its send time.
             let echoed = echoes.sent_at.or(echoed);
-            let trips = Trips { now, echo: ack.echo, echoed, karn: acked.karn, overtaken };
-            self.path.on_trips(&trips, self.flight.board.in_flight(), self.peer.ack_every)
+            let (in_flight, next_number) = (self.flight.board.in_flight(), self.flight.next_number());
+            self.path.on_trips(&Trips {
+                now,
+                echo: ack.echo,
+                echoed,
+                karn: acked.karn,
+                overtaken,
+                in_flight,
+                next_number,
+                ack_every: self.peer.ack_every,
+            })
         };
         let window = self.on_window(ack, prior_window);
         let is_duplicate = self.peer.duplicates != prior_duplicates;

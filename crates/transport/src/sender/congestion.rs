@@ -112,6 +112,12 @@ impl CongestionControl {
         }
     }
 
+    /// Starts again on a new path. The pacer keeps its tokens: a full bucket would let a burst out
+    /// directly behind the packets that left on the old path.
+    pub(super) fn restart(&mut self, config: &SenderConfig, mss: usize) {
+        *self = Self { pacer: self.pacer.take(), ..Self::new(config, mss) };
+    }
+
     /// True if the sender is cwnd-limited.
     pub(super) fn is_limiting(&self, blocked: &BlockedTime) -> bool {
         blocked.used_cwnd(self.cwnd, self.capped || self.controller.pacing_rate().is_none())

@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use super::congestion::CongestionControl;
 use super::{Sender, SenderConfig, SenderEvent, State};
 use crate::recovery::{Fate, RttQuality, Segment, Timing};
 use crate::send_buffer::FramePool;
@@ -108,7 +107,7 @@ impl Sender {
         }
         self.path.resize();
         self.path.restart(&self.config, self.flight.next_number(), self.flight.largest_acked());
-        self.congestion = CongestionControl::new(&self.config, self.path.mss);
+        self.congestion.restart(&self.config, self.path.mss);
         self.resize();
         if let Some(params) = self.peer.params {
             self.adopt_ack_delay(&params);

@@ -22,6 +22,27 @@ pub(super) struct Trips {
     pub(super) karn: Option<Instant>,
     /// Packet number and send time of the newest segment that arrived after a later one.
     pub(super) overtaken: Option<(u64, Instant)>,
+    /// Bytes in flight.
+    pub(super) in_flight: u64,
+    /// Next packet number.
+    pub(super) next_number: u64,
+    /// Packets per ACK that the newest data packet requested.
+    pub(super) ack_every: u16,
+}
+
+impl Trips {
+    /// Returns the expected number of samples per RTT for segments of `mss` bytes: one for every
+    /// two packets in flight, or `ack_every` if that is more.
+    ///
+    /// At most as many packets are on their way as were sent since the echoed one. Recovery that
+    /// marks no losses counts more in flight: all that arrived beyond a hole. If it sends one packet
+    /// per timeout, there is one sample per timeout, which must count in full.
+    fn samples(&self, mss: u64) -> u32 {
+        let sent_since =
+            self.echo.map_or(u64::MAX, |echo| self.next_number.saturating_sub(echo.packet_number));
+        let packets = (self.in_flight / mss).min(sent_since);
+        u32::try_from(packets / u64::from(self.ack_every.max(2))).unwrap_or(u32::MAX)
+    }
 }
 
 pub(super) struct Path {
@@ -73,8 +94,8 @@ impl Path {
     }
 
     /// Takes the RTT samples of an ACK: of its echo (native) or by Karn's algorithm (classic), and
-    /// of a reordered segment. Returns the newest one. `in_flight` and `ack_every` weight them.
-    pub(super) fn on_trips(&mut self, trips: &Trips, in_flight: u64, ack_every: u16) -> Option<Duration> {
+    /// of a reordered segment. Returns the newest one.
+    pub(super) fn on_trips(&mut self, trips: &Trips) -> Option<Duration> {
         let since = |sent_at: Instant| trips.now.saturating_duration_since(sent_at);
         let is_here = |number: u64| !self.is_older(number);
         let sample = match trips.echo {
@@ -86,17 +107,16 @@ impl Path {
         };
         let late = trips.overtaken.filter(|(number, _)| is_here(*number));
         let late = late.map(|(_, sent_at)| since(sent_at));
+        let samples = trips.samples(self.mss as u64);
         for sample in sample.into_iter().chain(late) {
-            self.on_sample(sample, in_flight, ack_every);
+            self.on_sample(sample, samples);
         }
         sample.or(late)
     }
 
-    /// Processes a valid RTT sample. One ACK is expected for every two packets, or `ack_every` if
-    /// that is more.
-    fn on_sample(&mut self, sample: Duration, in_flight: u64, ack_every: u16) {
-        let samples = in_flight / (u64::from(ack_every.max(2)) * self.mss as u64);
-        self.rtt.on_sample(sample, u32::try_from(samples).unwrap_or(u32::MAX));
+    /// Processes a valid RTT sample, one of about `samples` per RTT.
+    fn on_sample(&mut self, sample: Duration, samples: u32) {
+        self.rtt.on_sample(sample, samples);
         let mean = self.mean_rtt.unwrap_or(sample);
         self.mean_rtt = Some((mean * 15 + sample) / 16);
     }

@@ -46,6 +46,27 @@ fn echo_beyond_32_bits_names_its_transmission() {
     assert_eq!(newest(&script), (Some(first + 10), Some(ms(50))));
 }
 
+/// Returns `srtt` after an ACK up to `end` that echoes transmission `number` at `at` ms.
+fn srtt_after(script: &mut Script, at: u64, number: u64, end: u64) -> Option<Duration> {
+    script.at(at);
+    ack(script, number, end, &[]);
+    script.stats().srtt
+}
+
+#[test]
+fn lone_retransmission_gives_full_rtt_sample() {
+    let config = SenderConfig { recovery: LossDetection::BaseOnly, ..small() };
+    // Eight packets are in flight behind the ACK of two, so one of four samples per RTT.
+    let mut script = flying(0, config.clone());
+    assert_eq!(srtt_after(&mut script, 180, 1, 200), Some(Duration::from_micros(99_375)));
+    // The same ACK after a timeout is the only one of its RTT: nothing else is on its way.
+    let mut script = flying(0, config);
+    script.expire();
+    let resent_at = u64::try_from((script.now - script.epoch).as_millis()).unwrap();
+    assert_eq!(script.datagrams().len(), 1);
+    assert_eq!(srtt_after(&mut script, resent_at + 80, 10, 200), Some(Duration::from_micros(97_500)));
+}
+
 #[test]
 fn silence_ends_transfer_under_every_rule() {
     let rules = [LossDetection::Rack, LossDetection::Sack, LossDetection::NewReno, LossDetection::BaseOnly];

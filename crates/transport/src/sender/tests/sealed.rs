@@ -41,13 +41,11 @@ impl Sealed {
     }
 
     fn with(congestion: Algorithm, len: usize) -> Self {
-        let config = SenderConfig {
-            congestion,
-            window: 1000,
-            pacing: false,
-            packet_size: DATAGRAM,
-            ..SenderConfig::native(7)
-        };
+        Self::configured(SenderConfig { congestion, pacing: false, ..SenderConfig::native(7) }, len)
+    }
+
+    fn configured(config: SenderConfig, len: usize) -> Self {
+        let config = SenderConfig { window: 1000, packet_size: DATAGRAM, ..config };
         let key = Arc::new(PacketKey::new(Aead::Aes128Gcm, &[1; 16], [2; 12]));
         let codec = NativeCodec { phase: PHASE, ..NativeCodec::new(CID, Arc::clone(&key)) };
         let (now, rtt) = (rdt_testing::epoch(), ms(10));
@@ -181,6 +179,20 @@ fn unpaced_pause_ends_with_first_window() {
         let before = sealed.drain();
         assert_eq!(sealed.sent.len() - before, packets, "{pause} ms");
     }
+}
+
+#[test]
+fn new_path_pays_debt_of_pacer() {
+    let config = SenderConfig { congestion: Algorithm::Fixed(100), ..SenderConfig::native(7) };
+    let mut sealed = Sealed::configured(config, 100 * MSS);
+    sealed.write().drain();
+    let before = sealed.sent.len();
+    assert!(before < 100, "{before} packets");
+    sealed.sender.on_path_changed(sealed.now);
+    assert_eq!(sealed.drain(), sealed.sent.len(), "no tokens are left");
+    sealed.now = sealed.sender.poll_timeout().expect("a timer");
+    sealed.drain();
+    assert_eq!(sealed.sent.len() - before, 1);
 }
 
 #[test]
