@@ -81,9 +81,9 @@ fn in_order(link: &LinkConfig) -> bool {
 ///
 /// RACK must keep the bound on every path, and without these terms under random loss alone in a
 /// window that is not small. The rules that count duplicate ACKs must keep it only on a path
-/// without reordering or forged ACKs. All of the first flight may be sent again if a slow link takes
-/// longer than the first RTO for it, or for the first flight of the other stream, behind which the
-/// ACKs wait. The latter RTO has the sample R of the handshake: 3 R (RFC 6298, rule 2.2).
+/// without reordering or forged ACKs. All of the first flight may be sent again if a slow link
+/// takes longer than the first RTO for it, or for the first flight of the other stream, behind
+/// which the ACKs wait. The latter RTO has the sample R of the handshake: 3 R (RFC 6298, rule 2.2).
 pub(super) fn most_sent_again(plan: &Plan, facts: &Facts) -> Option<f64> {
     let rack = plan.sender.recovery == LossDetection::Rack;
     let orderly = in_order(&plan.path.forward) && in_order(&plan.path.reverse) && plan.forged == 0;

@@ -359,8 +359,8 @@ impl Checker {
         self.session.flows[side].receive(now, is_open, &packet);
     }
 
-    /// Notes that a DATA packet from `side` must be acknowledged. Not an old one, which may be a copy,
-    /// nor one of the key phase before, which may be dropped.
+    /// Notes that a DATA packet from `side` must be acknowledged. Not an old one, which may be a
+    /// copy, nor one of the key phase before, which may be dropped.
     fn expect_ack(&mut self, now: Instant, side: usize, packet: &Packet<'_>) {
         let Some(delay) = self.max_ack_delay else { return };
         let Session { flows, timers, has_answered, .. } = &mut self.session;

@@ -179,8 +179,8 @@ fn normal(host: &str) -> String {
 }
 
 /// Returns the date in UTC of a time in seconds since 1970, by the algorithm `civil_from_days` of
-/// Howard Hinnant (chrono-Compatible Low-Level Date Algorithms, 2021): years begin in March, so that
-/// the leap day is the last one. Times after the year 9999 give the first day.
+/// Howard Hinnant (chrono-Compatible Low-Level Date Algorithms, 2021): years begin in March, so
+/// that the leap day is the last one. Times after the year 9999 give the first day.
 fn date(now_s: u64) -> String {
     /// 10000-01-01, in seconds since 1970.
     const END_S: u64 = 253_402_300_800;

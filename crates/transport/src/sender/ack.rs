@@ -214,25 +214,8 @@ impl Sender {
         if arrived.grown {
             self.resize();
         }
-        let latest_rtt = if coalesced {
-            None
-        } else {
-            let Times { echoed, overtaken } = arrived.times;
-            // After a timeout the records are gone, but a segment that was never retransmitted has
-            // its send time.
-            let echoed = echoes.sent_at.or(echoed);
-            let (in_flight, next_number) = (self.flight.board.in_flight(), self.flight.next_number());
-            self.path.on_trips(&Trips {
-                now,
-                echo: ack.echo,
-                echoed,
-                karn: acked.karn,
-                overtaken,
-                in_flight,
-                next_number,
-                ack_every: self.peer.ack_every,
-            })
-        };
+        let latest_rtt =
+            if coalesced { None } else { self.on_trips(now, ack, &echoes, (acked.karn, arrived.times)) };
         let window = self.on_window(ack, prior_window);
         let is_duplicate = self.peer.duplicates != prior_duplicates;
         let answers_packet = answers_packet(ack, &echoes, prior_window, is_duplicate);
@@ -251,6 +234,28 @@ impl Sender {
             window,
             latest_rtt,
             mss: self.path.mss as u64,
+        })
+    }
+
+    /// Takes the RTT samples of an ACK. Returns the newest one.
+    fn on_trips(
+        &mut self,
+        now: Instant,
+        ack: &Ack<'_>,
+        echoes: &Echoes,
+        (karn, times): (Option<Instant>, Times),
+    ) -> Option<Duration> {
+        self.path.on_trips(&Trips {
+            now,
+            echo: ack.echo,
+            // After a timeout the records are gone, but a segment that was never retransmitted has
+            // its send time.
+            echoed: echoes.sent_at.or(times.echoed),
+            karn,
+            overtaken: times.overtaken,
+            in_flight: self.flight.board.in_flight(),
+            next_number: self.flight.next_number(),
+            ack_every: self.peer.ack_every,
         })
     }
 

@@ -35,8 +35,8 @@ impl Trips {
     /// two packets in flight, or `ack_every` if that is more.
     ///
     /// At most as many packets are on their way as were sent since the echoed one. Recovery that
-    /// marks no losses counts more in flight: all that arrived beyond a hole. If it sends one packet
-    /// per timeout, there is one sample per timeout, which must count in full.
+    /// marks no losses counts more in flight: all that arrived beyond a hole. If it sends one
+    /// packet per timeout, there is one sample per timeout, which must count in full.
     fn samples(&self, mss: u64) -> u32 {
         let sent_since =
             self.echo.map_or(u64::MAX, |echo| self.next_number.saturating_sub(echo.packet_number));
