@@ -51,6 +51,9 @@ pub enum KeyError {
         /// Bytes that the secret has.
         found: usize,
     },
+    /// All bytes of a shared secret are equal.
+    #[error("a secret of one repeated byte; it needs at least {SECRET_MIN_BYTES} random bytes")]
+    SecretRepeats,
 }
 
 /// Creates a Diffie-Hellman state with this private key.
@@ -201,10 +204,14 @@ impl SharedSecret {
     /// Takes the bytes of a secret.
     ///
     /// # Errors
-    /// [`KeyError::SecretTooShort`] below 16 bytes.
+    /// [`KeyError::SecretTooShort`] below 16 bytes, [`KeyError::SecretRepeats`] for zeros and the
+    /// like.
     pub fn new(bytes: &[u8]) -> Result<Self, KeyError> {
         if bytes.len() < SECRET_MIN_BYTES {
             return Err(KeyError::SecretTooShort { found: bytes.len() });
+        }
+        if bytes.iter().all(|byte| *byte == bytes[0]) {
+            return Err(KeyError::SecretRepeats);
         }
         Ok(Self(bytes.to_vec().into()))
     }
@@ -379,13 +386,14 @@ mod tests {
             SharedSecret::new(&[0; 15]).unwrap_err().to_string(),
             "a secret of 15 bytes; it needs at least 16 random bytes"
         );
+        assert_eq!(SharedSecret::new(&[0; 32]), Err(KeyError::SecretRepeats));
         assert_ne!(secret, SharedSecret::new(b"sixteen bytes 17").unwrap());
         assert_ne!(secret, SharedSecret::new(b"sixteen bytes 16 and more").unwrap());
     }
 
     #[test]
     fn private_parts_are_not_printed() {
-        let printed = format!("{:?} {:?}", alice(), SharedSecret::new(&[9; 16]).unwrap().psk());
+        let printed = format!("{:?} {:?}", alice(), SharedSecret::from_array(&[9; 16]).psk());
         assert_eq!(printed, "StaticKey { public: PublicKey(quqp acmj gctv i5el), .. } Psk { .. }");
     }
 }

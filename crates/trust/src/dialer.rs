@@ -110,8 +110,12 @@ impl Dialer {
         let name = || name.to_owned();
         match (closed, &self.expected) {
             // Another connection of this dialer may have taken the reason.
-            (Closed::NotTrusted(key), _) => self.take_refusal().or_else(|| self.changed(Some(*key))),
-            (Closed::Refused(RefuseReason::WrongKey), _) => self.changed(None),
+            (Closed::NotTrusted(key), Expected::Known(check)) => {
+                self.take_refusal().or_else(|| check.contradicts(*key))
+            }
+            (Closed::Refused(RefuseReason::WrongKey), Expected::Known(_)) => {
+                Some(TrustError::UnprovenKey(name()))
+            }
             (Closed::Refused(RefuseReason::NotAdmitted), _) => {
                 Some(TrustError::KeyRefused { name: name(), key: self.identity.public() })
             }
@@ -124,13 +128,6 @@ impl Dialer {
             }
             _ => None,
         }
-    }
-
-    /// Returns that the key in the file is not the one that the peer proved, if it proved one.
-    fn changed(&self, received: Option<PublicKey>) -> Option<TrustError> {
-        let Expected::Known(check) = &self.expected else { return None };
-        let (expected, line) = check.known_key()?;
-        Some(Box::new(check.changed(expected, line, received)).into())
     }
 
     /// Takes the reason for which `trust` of an [`initiator`](Self::initiator) last refused a key.
@@ -198,7 +195,19 @@ impl HostCheck {
         self.hosts.key(&self.host, self.port).ok().flatten()
     }
 
-    fn changed(&self, expected: PublicKey, line: usize, received: Option<PublicKey>) -> ChangedKey {
+    /// Returns why the file refuses a key that the host has proved: it has another key, or cannot
+    /// be read.
+    fn contradicts(&self, received: PublicKey) -> Option<TrustError> {
+        match self.hosts.key(&self.host, self.port) {
+            Ok(Some((expected, line))) if expected != received => {
+                Some(Box::new(self.changed(expected, line, received)).into())
+            }
+            Ok(_) => None,
+            Err(error) => Some(error.into()),
+        }
+    }
+
+    fn changed(&self, expected: PublicKey, line: usize, received: PublicKey) -> ChangedKey {
         let (host, path) = (self.host.clone(), self.hosts.path().to_owned());
         ChangedKey { host, port: self.port, expected, received, path, line }
     }
@@ -219,9 +228,7 @@ impl HostCheck {
                 (surroundings.warn)(&remark);
                 return true;
             }
-            Ok(Known::Changed { expected, line }) => {
-                Box::new(self.changed(expected, line, Some(*key))).into()
-            }
+            Ok(Known::Changed { expected, line }) => Box::new(self.changed(expected, line, *key)).into(),
             Err(error) => error.into(),
         };
         *refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
@@ -232,7 +239,7 @@ impl HostCheck {
 #[cfg(feature = "options")]
 #[cfg(test)]
 mod tests {
-    use rdt_program::exit::{CHANGED_KEY, NO_INPUT, NO_PERMISSION, USAGE};
+    use rdt_program::exit::{CHANGED_KEY, NO_INPUT, NO_PERMISSION, PEER_CLOSED, USAGE};
 
     use super::*;
     use crate::tests::{World, key};
@@ -295,11 +302,30 @@ mod tests {
         assert_eq!(initiator.remote, Some(key(2)));
         assert!(initiator.local.is_some() && initiator.trust.is_none());
         let refusal = dialer.refusal("host", &Closed::Refused(RefuseReason::WrongKey)).unwrap();
-        assert_eq!(refusal.code(), CHANGED_KEY);
+        assert_eq!(refusal.code(), PEER_CLOSED);
         let text = refusal.to_string();
-        for part in ["HAS CHANGED", &key(2).fingerprint(), "It is now   not known", "delete line 1"] {
-            assert!(text.contains(part), "{part}: {text}");
+        assert!(text.contains("proved no key") && !text.contains("CHANGED"), "{text}");
+    }
+
+    /// Many connections at once fail because the file cannot be opened. None of them claims that
+    /// the key has changed.
+    #[test]
+    fn unreadable_file_is_named_by_each_connection() {
+        let world = World::new();
+        let dialer = dialer(&world, "host").unwrap();
+        assert!(trusts(&dialer, key(2)));
+        let path = world.path("known_hosts");
+        let lines = std::fs::read(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        assert!(!trusts(&dialer, key(2)) && !trusts(&dialer, key(2)));
+        for _ in 0..2 {
+            let refusal = dialer.refusal("host", &Closed::NotTrusted(key(2))).unwrap();
+            assert!(matches!(refusal, TrustError::File(_)), "{refusal}");
         }
+        std::fs::remove_dir(&path).unwrap();
+        std::fs::write(&path, lines).unwrap();
+        assert!(dialer.refusal("host", &Closed::NotTrusted(key(2))).is_none(), "it can be read again");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use rdt_crypto::PublicKey;
 #[cfg(feature = "options")]
-use rdt_program::exit::{CHANGED_KEY, NO_INPUT, NO_PERMISSION, UNAVAILABLE, USAGE};
+use rdt_program::exit::{CHANGED_KEY, NO_INPUT, NO_PERMISSION, PEER_CLOSED, UNAVAILABLE, USAGE};
 
 use crate::{FileError, TicketError};
 
@@ -41,6 +41,11 @@ pub enum TrustError {
     /// The peer showed another key than before.
     #[error(transparent)]
     ChangedKey(#[from] Box<ChangedKey>),
+    /// The peer, with this name, answered that it has another key than expected, and proved none.
+    #[error(
+        "{0} answered that it has another key than the known one, and proved no key: another host may have sent the answer. Try again"
+    )]
+    UnprovenKey(String),
     /// The peer does not admit the local key.
     #[error("{name} does not admit this key: its owner can add this line to the file of --allow\n{key}")]
     KeyRefused {
@@ -81,6 +86,7 @@ impl TrustError {
                 NO_PERMISSION
             }
             Self::ChangedKey(_) => CHANGED_KEY,
+            Self::UnprovenKey(_) => PEER_CLOSED,
         }
     }
 }
@@ -101,9 +107,8 @@ pub struct ChangedKey {
     pub port: u16,
     /// Key in the file.
     pub expected: PublicKey,
-    /// Key that the peer proved. `None` if it answered that it has another key than expected, and
-    /// did not prove one: the answer alone has no proof.
-    pub received: Option<PublicKey>,
+    /// Key that the peer proved.
+    pub received: PublicKey,
     /// File of known hosts.
     pub path: PathBuf,
     /// Line of the key in the file, counted from 1.
@@ -116,10 +121,6 @@ impl fmt::Display for ChangedKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { host, port, expected, received, path, line } = self;
         let path = path.display();
-        let received = received.map_or_else(
-            || "not known: the answer, which has no proof, was that the key is another one".to_owned(),
-            |key| key.fingerprint(),
-        );
         write!(
             f,
             "THE KEY OF {host} PORT {port} HAS CHANGED
@@ -129,6 +130,7 @@ Either the peer was set up again, or another host answers in its place and would
 No data was sent. Ask the peer's owner for the key: the peer prints it when it starts.
 If the change is right, delete line {line} of {path} and try again.",
             expected = expected.fingerprint(),
+            received = received.fingerprint(),
         )
     }
 }

@@ -79,6 +79,12 @@ pub(crate) fn open(path: &Path, options: &mut OpenOptions, forbid: Forbid) -> Re
     Ok(file)
 }
 
+/// Checks that a file with a secret is the user's alone. Of a pipe there is nothing to check.
+pub(crate) fn check_secret(path: &Path, file: &File) -> Result<(), FileError> {
+    let metadata = file.metadata().map_err(refused("read", path))?;
+    if metadata.is_file() { system::check(path, &metadata, Forbid::All) } else { Ok(()) }
+}
+
 /// Reads a whole file as text. Erased from memory when dropped.
 pub(crate) fn read(path: &Path, file: &mut File) -> Result<Zeroizing<String>, FileError> {
     let mut bytes = Zeroizing::new(Vec::new());
@@ -251,6 +257,19 @@ mod system {
         };
         if mode & forbidden != 0 {
             return Err(FileError::Exposed { path: path.to_owned(), mode, access, right });
+        }
+        check_folder(path)
+    }
+
+    /// Refuses the folder of a file if everyone may replace its files.
+    fn check_folder(path: &Path) -> Result<(), FileError> {
+        const STICKY: u32 = 0o1000;
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new("."));
+        let mode = folder.metadata().map_or(0, |metadata| metadata.mode());
+        if mode & 0o002 != 0 && mode & STICKY == 0 {
+            let (access, right) = ("may write", "go-w");
+            return Err(FileError::Exposed { path: folder.to_owned(), mode: mode & 0o777, access, right });
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rdt_program::host_port::{self, HostPort};
 
-use crate::{Ticket, TrustError};
+use crate::{Ticket, TrustError, files};
 
 /// Fewer characters after `rdt1` are a host name: a mistyped ticket must not be looked up.
 const MIN_TICKET_CHARACTERS: usize = 20;
@@ -92,9 +92,11 @@ pub async fn resolve(remote: &Remote) -> Vec<SocketAddr> {
 }
 
 fn read_ticket(path: &Path) -> Result<String, TrustError> {
+    let failed = |source| TrustError::TicketFile { path: path.to_owned(), source };
+    let file = File::open(path).map_err(failed)?;
+    files::check_secret(path, &file)?;
     let mut text = String::new();
-    let read = File::open(path).and_then(|file| file.take(MAX_FILE_BYTES).read_to_string(&mut text));
-    read.map_err(|source| TrustError::TicketFile { path: path.to_owned(), source })?;
+    file.take(MAX_FILE_BYTES).read_to_string(&mut text).map_err(failed)?;
     Ok(text)
 }
 
@@ -153,6 +155,12 @@ mod tests {
         let path = folder.path().join("ticket");
         std::fs::write(&path, format!("{}\n", ticket())).unwrap();
         let argument = format!("@{}", path.display());
+        #[cfg(unix)]
+        {
+            files::tests::set_mode(&path, 0o644);
+            assert!(sentence(&argument).contains("group or others have access to it (mode 644)"));
+        }
+        files::tests::set_mode(&path, 0o600);
         assert_eq!(Remote::parse(&argument, 1).unwrap(), Remote::Ticket(ticket()));
         std::fs::remove_file(&path).unwrap();
         assert!(sentence(&argument).starts_with("cannot read the ticket in "));

@@ -121,6 +121,11 @@ fn tickets_are_for_one_client_each() {
     assert_eq!(bob(&serve.tickets[1]).code, Some(0));
     // A ticket in a file is not shown by `ps`.
     home.write("ticket", &serve.tickets[0]);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        fs::set_permissions(home.path("ticket"), fs::Permissions::from_mode(0o600)).unwrap();
+    }
     home.copy(&["@ticket:file", "third"]);
 }
 

@@ -28,7 +28,7 @@ impl Pair {
     fn new() -> Self {
         let [initiator, responder] =
             [1, 2].map(|seed| StaticKey::generate(&mut Entropy::from_seed([seed; 32])));
-        Self { initiator, responder, psk: SharedSecret::new(&[5; 16]).unwrap().psk() }
+        Self { initiator, responder, psk: SharedSecret::from_array(&[5; 16]).psk() }
     }
 
     fn initiator(&self, psk: bool) -> Keys<'_> {
@@ -256,7 +256,7 @@ fn wrong_key_secret_or_prologue_is_refused() {
     let entropy = || Entropy::from_seed([4; 32]);
     for pattern in PATTERNS {
         let (mut initiator, first) = pair.start(pattern, true);
-        let secret = SharedSecret::new(&[6; 16]).unwrap().psk();
+        let secret = SharedSecret::from_array(&[6; 16]).psk();
         let right = pair.responder(true);
         let wrong = [
             (Keys { local: Some(&other), ..right }, PROLOGUE, pattern != Pattern::Xx),
