@@ -185,6 +185,25 @@ impl Receiver {
         Some(reply)
     }
 
+    /// True if a packet that leaves anyway should carry a selective ACK.
+    pub(crate) fn has_ack_to_carry(&self) -> bool {
+        self.stream.selective.as_ref().is_some_and(|acks| acks.is_worth_carrying())
+    }
+
+    /// Makes a selective ACK due.
+    pub(crate) fn request_ack(&mut self) {
+        if let Some(acks) = &mut self.stream.selective {
+            acks.request();
+        }
+    }
+
+    /// Notes that the newest selective ACK left in a packet of its own.
+    pub(crate) fn on_ack_left_alone(&mut self) {
+        if let Some(acks) = &mut self.stream.selective {
+            acks.on_left_alone();
+        }
+    }
+
     /// Returns the selective ACK to send now, if one is due.
     pub(crate) fn take_ack(&mut self, now: Instant) -> Option<(native::Ack, &[SackBlock])> {
         if !self.acknowledges() {
@@ -274,6 +293,11 @@ impl Receiver {
     /// True if the whole stream has arrived and the application has read it.
     pub(crate) fn is_read(&self) -> bool {
         matches!(self.state, State::Finishing { .. } | State::Finished { .. }) && self.unread() == 0
+    }
+
+    /// True if the whole stream has arrived with its FIN, and the application has not confirmed it.
+    pub(crate) fn awaits_confirmation(&self) -> bool {
+        matches!(self.state, State::Finishing { .. })
     }
 
     /// True if the FIN-ACK was sent.

@@ -252,15 +252,17 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         }
     }
 
-    /// Handles the idle timeout of a connected peer, if it has expired.
+    /// Handles the idle timeout of a connected peer, if it has expired. A transfer that has arrived
+    /// whole waits for its application without a limit.
     pub(super) fn on_classic_timer(&mut self, now: Instant, slot: usize) {
         let idle_limit = self.classic.idle_limit();
         let Some((peer, entry)) = self.classic.table.at_mut(slot) else { return };
         entry.account.timer = None;
         let deadline = entry.last_active + idle_limit;
-        if deadline <= now {
+        if deadline <= now && !entry.receiver.awaits_confirmation() {
             self.close_classic(peer);
         } else {
+            let deadline = if deadline <= now { now + idle_limit } else { deadline };
             self.timers.schedule(&mut entry.account, Key::Classic(slot), Some(deadline));
         }
     }

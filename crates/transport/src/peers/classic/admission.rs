@@ -81,6 +81,12 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     pub(super) fn end_probation(&mut self, peer: P) {
         let Some(entry) = self.classic.table.latest_mut() else { return };
         if !entry.receiver.has_passed_probation() {
+            if entry.is_half_open
+                && entry.receiver.stats().data > 0
+                && let Some(idle_at) = entry.account.timer
+            {
+                self.classic.half_open.on_data((idle_at, peer));
+            }
             while self.classic.half_open.memory > MAX_HALF_OPEN_MEMORY {
                 self.remove_oldest_half_open();
             }
@@ -129,13 +135,14 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     /// Closes the half-open peers whose idle timeouts have expired.
     pub(in crate::peers) fn close_idle_half_open(&mut self, now: Instant) {
         let idle_limit = self.classic.idle_limit();
-        while let Some(peer) = self.classic.half_open.pop_due(now) {
-            let Some(entry) = self.classic.table.get_mut(&peer) else { continue };
+        while let Some((idle_at, peer)) = self.classic.half_open.due(now) {
+            let Some(entry) = self.classic.table.get_mut(&peer) else { break };
             let deadline = entry.last_active + idle_limit;
-            entry.account.timer = Some(deadline);
-            self.classic.half_open.reinsert((deadline, peer));
             if deadline <= now {
                 self.close_classic(peer);
+            } else {
+                entry.account.timer = Some(deadline);
+                self.classic.half_open.postpone((idle_at, peer), deadline);
             }
         }
     }

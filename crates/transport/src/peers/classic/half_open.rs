@@ -1,6 +1,8 @@
 //! Half-open peers: classic senders whose SYN was answered and that have not sent enough to count
 //! as connected. Classic has no proof of address, so forged SYNs must not take the slots of
-//! connected peers. They fill this table only, and its oldest entry makes room for a new one.
+//! connected peers. They fill this table only, and its oldest entry makes room for a new one: the
+//! oldest of those that sent a SYN alone, so a sender that has begun its data stays while there are
+//! others. Who forges data as well needs two packets for a place.
 //!
 //! A half-open peer has a receiver and gets all its answers. The application hears of it once three
 //! packets in order arrived, or the FIN of a shorter transfer. An empty transfer needs a repeated
@@ -25,9 +27,11 @@ const MAX_HALF_OPEN_PEER_MEMORY: u64 = MAX_HALF_OPEN_MEMORY / 4;
 /// Table of half-open peers; their state lies beside that of the connected ones.
 #[derive(Debug)]
 pub(in crate::peers) struct HalfOpen<P> {
-    /// Idle deadline of every half-open peer. May be too early, because it is computed again only
-    /// when it expires, not for each datagram. The first is the oldest.
-    idle: BTreeSet<(Instant, P)>,
+    /// Idle deadline of every half-open peer that sent a SYN alone. May be too early, because it is
+    /// computed again only when it expires, not for each datagram. The first is the oldest.
+    silent: BTreeSet<(Instant, P)>,
+    /// The same of those that sent data.
+    heard: BTreeSet<(Instant, P)>,
     sources: SourceCounts,
     /// Memory of the receivers of all half-open peers, bytes.
     pub(super) memory: u64,
@@ -35,11 +39,12 @@ pub(in crate::peers) struct HalfOpen<P> {
 
 impl<P: Copy + Ord> HalfOpen<P> {
     pub(super) fn new() -> Self {
-        Self { idle: BTreeSet::new(), sources: SourceCounts::default(), memory: 0 }
+        let (silent, heard) = (BTreeSet::new(), BTreeSet::new());
+        Self { silent, heard, sources: SourceCounts::default(), memory: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.idle.len()
+        self.silent.len() + self.heard.len()
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -51,33 +56,49 @@ impl<P: Copy + Ord> HalfOpen<P> {
         self.sources.of(source) < MAX_HALF_OPEN_PER_SOURCE
     }
 
+    /// Returns the peer that makes room for a new one.
     pub(super) fn oldest(&self) -> Option<P> {
-        self.idle.first().map(|(_, peer)| *peer)
+        self.silent.first().or(self.heard.first()).map(|(_, peer)| *peer)
     }
 
     pub(in crate::peers) fn deadline(&self) -> Option<Instant> {
-        self.idle.first().map(|(deadline, _)| *deadline)
+        self.first_due().map(|(deadline, _)| deadline)
     }
 
-    /// Takes the oldest peer if its deadline has passed. It is to be inserted again.
-    pub(super) fn pop_due(&mut self, now: Instant) -> Option<P> {
-        self.deadline().filter(|deadline| *deadline <= now)?;
-        self.idle.pop_first().map(|(_, peer)| peer)
+    fn first_due(&self) -> Option<(Instant, P)> {
+        [self.silent.first(), self.heard.first()].into_iter().flatten().min().copied()
     }
 
-    pub(super) fn reinsert(&mut self, entry: (Instant, P)) {
-        self.idle.insert(entry);
+    /// Returns the peer whose deadline has passed first, with this deadline.
+    pub(super) fn due(&self, now: Instant) -> Option<(Instant, P)> {
+        self.first_due().filter(|(deadline, _)| *deadline <= now)
+    }
+
+    /// Replaces the deadline of a peer.
+    pub(super) fn postpone(&mut self, entry: (Instant, P), deadline: Instant) {
+        for peers in [&mut self.silent, &mut self.heard] {
+            if peers.remove(&entry) {
+                peers.insert((deadline, entry.1));
+            }
+        }
+    }
+
+    /// Notes that a peer has sent data.
+    pub(super) fn on_data(&mut self, entry: (Instant, P)) {
+        if self.silent.remove(&entry) {
+            self.heard.insert(entry);
+        }
     }
 
     pub(super) fn insert(&mut self, entry: (Instant, P), source: Option<u64>) {
-        self.idle.insert(entry);
+        self.silent.insert(entry);
         self.sources.add(source);
     }
 
     /// Removes a peer whose receiver holds `memory` bytes.
     pub(super) fn remove(&mut self, (idle_at, peer): (Option<Instant>, P), source: Option<u64>, memory: u64) {
         if let Some(idle_at) = idle_at {
-            self.idle.remove(&(idle_at, peer));
+            let _ = self.silent.remove(&(idle_at, peer)) || self.heard.remove(&(idle_at, peer));
         }
         self.memory -= memory;
         self.sources.remove(source);

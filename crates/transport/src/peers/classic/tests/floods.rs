@@ -95,6 +95,33 @@ fn full_half_open_table_drops_oldest() {
     assert_eq!(flooded.set.classic().stats().half_open_dropped, 3);
 }
 
+/// A sender with a round trip of 0.6 s in a flood of 1500 SYNs a second, which fills the table
+/// twice in the time of its handshake. The entries of SYNs alone go first.
+#[test]
+fn sender_with_long_round_trip_connects_in_flood() {
+    const HONEST: u32 = 1;
+    let mut flooded = Flooded::new(|_| {});
+    let start = flooded.now;
+    let steps = [
+        (0, syn(0, LINK).to_vec()),
+        (600, packet(0, 0, b"x")),
+        (1200, packet(0, 1, b"x")),
+        (1800, packet(0, 2, b"x")),
+    ];
+    let mut steps = steps.iter().peekable();
+    for n in 0..3000 {
+        flooded.now = start + Duration::from_micros(667) * n;
+        while let Some((_, datagram)) =
+            steps.next_if(|(ms, _)| start + Duration::from_millis(*ms) <= flooded.now)
+        {
+            assert_eq!(flooded.recv(HONEST, datagram).len(), 1, "an answer");
+        }
+        flooded.recv(1000 + n, &syn(0, LINK));
+    }
+    assert_eq!(flooded.events[..2], [(HONEST, CONNECTED), (HONEST, STARTED)]);
+    assert!(flooded.set.classic().stats().half_open_dropped > 1900);
+}
+
 #[test]
 fn classic_peer_connects_at_third_packet() {
     let mut flooded = Flooded::new(|_| {});

@@ -200,6 +200,21 @@ fn idle_timeouts_are_per_peer() {
     assert_eq!(script.events(), [('a', closed(true))]);
 }
 
+/// The reader is slow: what was acknowledged and ended by a FIN waits for it beyond the timeout.
+#[test]
+fn complete_transfer_waits_for_its_reader() {
+    let mut script = Script::new(keeping());
+    script.syn('a', 0).data('a', 0, b"abc").fin('a', 1).at(100 * SECOND);
+    assert_eq!(script.set.classic().data('a').unwrap(), b"abc");
+    script.set.consume_classic('a', 3);
+    script.set.confirm_classic('a');
+    let replies = script.replies();
+    assert_eq!(replies.last(), Some(&('a', fin_ack(1, crc32fast::hash(b"abc")))), "{replies:?}");
+    assert!(!script.events().contains(&('a', closed(true))));
+    script.at(130 * SECOND);
+    assert_eq!(script.set.classic().active(), 0, "a confirmed one is removed when it is idle");
+}
+
 #[test]
 fn touch_restarts_idle_timeout() {
     let mut script = Script::connected(reference(), "a");

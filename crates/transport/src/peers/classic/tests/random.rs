@@ -81,6 +81,12 @@ fn run(seed: u64) {
         // Unread bytes are exempt from the limit up to 128 KiB a peer.
         assert!(keeps || sum <= 1_500_000, "seed {seed} step {step}: {sum} bytes");
     }
+    // A transfer that has arrived whole waits for its application.
+    for peer in ['a', 'b', 'c', 'd', 'e', 'f'] {
+        if script.set.classic.table.get(&peer).is_some_and(|entry| entry.receiver.awaits_confirmation()) {
+            script.set.close_classic(peer);
+        }
+    }
     script.at(time + 25 * SECOND);
     assert_eq!((script.set.classic().active(), script.set.memory()), (0, 0), "seed {seed}");
     assert_eq!((script.replies(), script.set.poll_timeout()), (vec![], None), "seed {seed}");
