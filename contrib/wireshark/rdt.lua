@@ -407,7 +407,7 @@ handshake[10] = function(c)
     if versions == 0 or versions % 2 == 1 then wrong(c, "versions against the format") end
 end
 handshake[1] = function(c)
-    if not needs(c, 128) then return end
+    if not needs(c, 320) then return end
     local cookie, noise = c.raw:byte(17), le(c.raw, 2, 2)
     c.t:add(f.syn_number, c.seg(17, 1))
     c.t:add(f.pattern, c.seg(18, 1))
@@ -418,7 +418,6 @@ handshake[1] = function(c)
     reserved(c, le(c.raw, 22, 2))
     if cookie ~= 0 and cookie ~= 32 and cookie ~= 48 then wrong(c, "cookie of " .. cookie .. " bytes") return end
     c.cookie = cookie > 0
-    if c.cookie and not needs(c, 320) then return end
     if 32 + cookie + noise > c.n then wrong(c, "Noise message beyond the end of the packet") return end
     rest(c, "cookie", 32, cookie)
     rest(c, "noise", 32 + cookie, noise)

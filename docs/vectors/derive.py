@@ -113,7 +113,7 @@ def derive(name, entries):
             if private:
                 keys[side[0] + kind[0]] = private
     packets = [(title.split(" "), data) for title, data in entries if title.startswith("packet ")]
-    syn = next(data for _, data in packets if data[1] == 1 and data[16])
+    syn = next(data for _, data in packets if data[1] == 1)
     psk = mac(given["shared secret"], b"rdt2 psk") if "shared secret" in given else None
     prologue = b"rdt2" + syn[:2] + syn[8:16] + syn[18:32]
     noise = Noise(name, prologue, keys, psk)
@@ -126,7 +126,7 @@ def derive(name, entries):
         expected = int.from_bytes(mac(given["shared secret"], b"rdt2 id")[:8], "little") or 1
         assert int.from_bytes(syn[24:32], "little") == expected
 
-    out, states, aead, numbers = [], {}, None, {}
+    out, states, aead, numbers, first = [], {}, None, {}, None
     for title, data in entries:
         if not title.startswith("packet "):
             out.append((title, data))
@@ -142,9 +142,14 @@ def derive(name, entries):
             assert zlib.crc32(data[:4] + bytes(4) + data[8:]) == int.from_bytes(data[4:8], "little")
         length = int.from_bytes(data[2:4], "little")
         start = {1: 32 + data[16], 3: 24, 11: 16}.get(data[1])
-        if start and length:
+        message = data[start:start + length] if start else b""
+        if data[1] == 1 and first:
+            # The SYN with the cookie of a RETRY.
+            assert message == first
+        elif message:
             number = {1: 1, 3: 2, 11: 3}[data[1]]
-            payload = noise.message(tokens[number - 1], side[0], data[start:start + length])
+            first = first or message
+            payload = noise.message(tokens[number - 1], side[0], message)
             out.append((f"payload of message {number}", payload))
             if number == 2:
                 aead = payload[1]

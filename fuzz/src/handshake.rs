@@ -24,9 +24,8 @@ const SYN_ACK: u8 = 3;
 const AUTH: u8 = 11;
 const REFUSE: u8 = 14;
 
-/// Length of the shortest SYN without a cookie and with one, bytes.
-const SHORT_SYN: usize = 128;
-const LONG_SYN: usize = 320;
+/// Length of the shortest SYN, bytes.
+const SYN_MIN: usize = 320;
 
 #[derive(Debug, Arbitrary)]
 enum Op {
@@ -139,8 +138,7 @@ impl Harness {
                     let rest = if is_resumption { &cookie[..16] } else { &[] };
                     [&cookie, rest].concat()
                 });
-                noise.truncate(if proof.is_none() { 0 } else { 240 });
-                let len = if proof.is_none() { SHORT_SYN } else { LONG_SYN };
+                noise.truncate(240);
                 let proof = proof.as_deref().unwrap_or_default();
                 let pattern = [1, 2, 3, 0x11, 0x13, pattern][usize::from(pattern) % 6];
                 let mut body = vec![proof.len() as u8, attempt.max(1), pattern, aeads];
@@ -149,7 +147,7 @@ impl Harness {
                 body.extend(secret.unwrap_or(self.secret).to_le_bytes());
                 body.extend(proof);
                 body.extend(&noise);
-                body.resize(len - HEADER, 0);
+                body.resize(SYN_MIN - HEADER, 0);
                 self.input(peer.max(1), native(SYN, noise.len() as u16, u64::from(id) + 1, &body));
             }
             Op::SynAck { attempt, mut noise } => {

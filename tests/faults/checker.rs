@@ -218,8 +218,14 @@ impl Checker {
             }
             self.session.controls += 1;
         } else if wire::is_sealed(datagram) {
-            self.session.ids[RESPONDER]
-                .get_or_insert(u64::from_le_bytes(datagram[8..16].try_into().unwrap()));
+            let id = u64::from_le_bytes(datagram[8..16].try_into().unwrap());
+            let before = self.session.ids[RESPONDER].replace(id);
+            if before.is_some_and(|before| before != id) {
+                // The responder forgot the handshake, which took place again: it has nothing.
+                self.rule(!self.session.has_answered, || "a new handshake after an answer".to_owned());
+                self.session.is_open = false;
+                self.session.flows[INITIATOR].forget_arrivals();
+            }
         }
     }
 
@@ -418,6 +424,12 @@ impl Checker {
 }
 
 impl Flow {
+    /// Starts with a receiver that has nothing of the stream.
+    fn forget_arrivals(&mut self) {
+        (self.arrived, self.newest, self.newest_before) = (Ranges::default(), None, None);
+        (self.arrived_at, self.fin_arrived, self.offered) = (None, false, 0);
+    }
+
     /// Notes a packet of the receiver that reached the sender.
     fn hear(&mut self, packet: &Packet<'_>, at_once: bool) {
         if packet.phase == (self.phase + 1) % 4 {

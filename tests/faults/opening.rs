@@ -49,6 +49,7 @@ impl Opening {
             idle_timeout: IDLE,
             confirm: Confirm::OnRead,
             one_way,
+            nodelay: seed.is_multiple_of(7),
             aead: cipher(seed),
             dangerously_unencrypted: cipher(seed).is_none(),
         };

@@ -20,8 +20,8 @@ fn order(config: &SenderConfig, loss: &[u64]) -> Vec<(u64, Option<Resend>)> {
     run.bytes = SEGMENTS * config.payload_size() as u64;
     run.receiver.window = WindowPolicy::Fixed(ReceiverConfig::REFERENCE_WINDOW);
     run.receiver.acks = AckConfig { every: 1, ..run.receiver.acks };
-    // Losses count from the first data packet; a native handshake has two SYNs and a PATH probe.
-    let first = if classic { 1 } else { 3 };
+    // Losses count from the first data packet; a native handshake has a SYN and a PATH probe.
+    let first = if classic { 1 } else { 2 };
     run = run.loss(Loss::script(loss.iter().map(|index| index + first)));
     // ACK sizes differ between the formats, which does not matter on a link without a rate.
     run.path.reverse.rate = None;

@@ -67,7 +67,7 @@ fn receiver_abort_ends_sender_half_rtt_later() {
             }
             outcome => {
                 assert!(outcome.is_finished(), "{at} ms: {outcome:?}");
-                assert!(at <= 250 || at > 500, "{at} ms: before the first data, or after the end");
+                assert!(at <= 150 || at > 400, "{at} ms: before the first data, or after the end");
             }
         }
     }
@@ -77,14 +77,14 @@ fn receiver_abort_ends_sender_half_rtt_later() {
 fn restart_at_any_time_ends_transfer_soon() {
     for at in (0..=700).step_by(5) {
         let (outcome, ended) = restarted(&path().bytes(200_000), ms(at));
-        if at <= 150 {
+        if at <= 50 {
             assert!(outcome.is_finished(), "{at} ms: {outcome:?}");
-            assert!(ended < secs(5), "{at} ms: {ended:?}, a SYN with the new cookie later");
+            assert!(ended < secs(5), "{at} ms: {ended:?}, a SYN later");
         } else if !outcome.is_finished() {
             assert_eq!(outcome, FORGOTTEN, "{at} ms");
             assert!(ended < ms(at) + secs(2), "{at} ms: {ended:?}");
         } else {
-            assert!(at > 500, "{at} ms: nothing was stored twice");
+            assert!(at > 400, "{at} ms: nothing was stored twice");
         }
     }
 }

@@ -63,6 +63,15 @@ impl fmt::Debug for ResetKey {
 pub struct ResetToken([u8; 16]);
 
 impl ResetToken {
+    /// Returns the token of a side that has forgotten the handshake before it was complete, so that
+    /// nothing can have arrived: the first 16 bytes of HMAC-SHA-256 of "rdt2 half-open" under this
+    /// token.
+    #[must_use]
+    pub fn of_half_open(&self) -> Self {
+        let hash = prf(&self.0, &[b"rdt2 half-open"]);
+        Self(std::array::from_fn(|i| hash[i]))
+    }
+
     /// Takes the bytes of a packet.
     pub const fn from_wire(bytes: [u8; 16]) -> Self {
         Self(bytes)

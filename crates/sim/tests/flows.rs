@@ -58,9 +58,9 @@ fn bytes_are_counted_with_and_without_payload() {
         let transfer = world.received(sender);
         assert_eq!((transfer.bytes, transfer.intact, transfer.starts), (1_000_000, true, 1));
         assert_eq!(transfer.goodput.as_ref().map(rdt_sim::Bins::total), Some(1_000_000));
-        // Two round trips for the handshake, and half of one for the first byte.
+        // A round trip for the handshake, and half of one for the first byte.
         let first = transfer.first_byte_at.expect("a byte");
-        assert!((ms(150)..ms(155)).contains(&first), "{first:?}");
+        assert!((ms(110)..ms(115)).contains(&first), "{first:?}");
     }
 }
 

@@ -276,6 +276,15 @@ impl Connection {
         }
     }
 
+    /// Chooses whether a packet that is not full leaves at once; see [`ConnectionConfig::nodelay`].
+    pub fn set_nodelay(&mut self, nodelay: bool) {
+        match &mut self.stage {
+            Stage::Open(streams) => streams.sender.set_nodelay(nodelay),
+            Stage::Opening(opening) => opening.config.nodelay = nodelay,
+            Stage::Ended => {}
+        }
+    }
+
     /// Ends the outgoing stream: the remaining data is sent, then the FIN. The incoming stream goes
     /// on.
     pub fn finish(&mut self) {
@@ -384,6 +393,11 @@ impl Connection {
     /// which an application can bind its own authentication.
     pub fn handshake_hash(&self) -> Option<[u8; 32]> {
         self.handshake_hash
+    }
+
+    /// True while the peer's application has not confirmed the outgoing stream.
+    pub(crate) fn is_delivering(&self) -> bool {
+        self.closed.is_none() && self.streams().is_some_and(|streams| !streams.is_delivered)
     }
 
     /// Returns why the connection ended; `None` while it goes on.

@@ -50,7 +50,7 @@ pub enum Resend {
     DupAcks,
     /// Loss detection declared the packet lost.
     Lost,
-    /// Tail loss probe: no ACK arrived for about two RTTs (RFC 8985, section 7).
+    /// Tail loss probe: no ACK arrived for one or two RTTs (RFC 8985, section 7).
     Probe,
 }
 

@@ -324,6 +324,11 @@ impl Sender {
         self.stream.pushed = self.stream.end();
     }
 
+    /// Chooses whether a packet that is not full leaves although an earlier one is unacknowledged.
+    pub(crate) fn set_nodelay(&mut self, nodelay: bool) {
+        self.stream.nodelay = nodelay;
+    }
+
     /// True if a packet could be sent and only the application's data is missing.
     #[cfg(test)]
     pub(crate) fn wants_data(&self) -> bool {

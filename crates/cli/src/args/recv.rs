@@ -86,7 +86,7 @@ pub(crate) struct RecvArgs {
     /// Largest number of senders at once; further SYNs get no answer
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = values::peers("--max-peers"))]
     pub(crate) max_peers: usize,
-    /// Largest number of senders at once of one host: an IPv4 address, or the /64 network of an
+    /// Largest number of senders at once of one host: an IPv4 address, or the /56 network of an
     /// IPv6 address [default: half of --max-peers]
     #[arg(long, value_name = "N", value_parser = values::peers("--max-per-source"))]
     pub(crate) max_per_source: Option<usize>,

@@ -101,6 +101,7 @@ pub(crate) fn stats_json(stats: &ServerStats) -> Value {
         "memory_held_max_bytes": stats.max_memory(),
         "datagrams_received": classic.received + connections.received,
         "dropped": causes,
+        "retry_periods": connections.retry_periods,
         "data_packets": receivers.data,
         "ce_marks": receivers.ce,
         "duplicates": receivers.duplicates,

@@ -114,6 +114,11 @@ impl Counters {
                 "Round trips in which the socket's buffer limited a window",
                 receivers.socket_limited,
             ),
+            (
+                "rdt_recv_retry_periods",
+                "Times at which new senders had to prove their addresses",
+                stats.connections.retry_periods,
+            ),
             ("rdt_recv_finished_transfers", "Transfers finished", totals.finished),
             ("rdt_recv_finished_bytes", "Bytes of the finished transfers", totals.bytes),
             ("rdt_recv_not_stored_transfers", "Transfers that could not be stored", totals.not_stored),

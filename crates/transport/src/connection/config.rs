@@ -34,6 +34,9 @@ pub struct ConnectionConfig {
     pub confirm: Confirm,
     /// True if only the initiator sends a stream.
     pub one_way: bool,
+    /// True to send small writes at once, each in a packet of its own. False, the default, to let a
+    /// packet that is not full wait for the ACK of an earlier one (draft-minshall-nagle-01).
+    pub nodelay: bool,
     /// Preferred AEAD; `None`: AES-128-GCM if both sides have instructions for it, else
     /// ChaCha20-Poly1305. [`Aead::None`] counts as no preference.
     pub aead: Option<Aead>,
@@ -66,6 +69,7 @@ impl Default for ConnectionConfig {
             idle_timeout: Duration::from_secs(30),
             confirm: Confirm::OnRead,
             one_way: false,
+            nodelay: false,
             aead: None,
             dangerously_unencrypted: false,
         }
@@ -88,6 +92,9 @@ pub struct InitiatorConfig {
     pub secret: Option<Arc<SharedSecret>>,
     /// Cookie of an earlier connection to the same responder, which saves a round trip.
     pub resumption: Option<ResumptionCookie>,
+    /// Round trip to the responder, if it is known: the SYN is first repeated after three of them
+    /// instead of 1 s. `None` for the newest that a connection to the same host measured.
+    pub rtt: Option<Duration>,
     /// Asked about the responder's key if [`remote`](Self::remote) is `None`, before the responder
     /// learns the local key. `None` trusts every key: then a host on the path can pose as the
     /// responder.

@@ -1,4 +1,5 @@
-//! Handshake of the side that opens a connection: SYN, RETRY, SYN with a cookie, SYN-ACK.
+//! Handshake of the side that opens a connection: SYN, SYN-ACK; between them RETRY and a SYN with
+//! its cookie, if the responder asks for a proof of the address.
 
 use std::time::{Duration, Instant};
 
@@ -12,15 +13,21 @@ use super::streams::Established;
 use super::syns::Syns;
 use crate::receiver::Offer;
 use crate::wire::native::{
-    Clear, Hello, Params, Proof, Reply, SHORT_SYN, Syn, Versions, Welcome, encode_syn, prologue, syn_len,
+    Clear, Hello, Params, Proof, Reply, SYN_MIN, Syn, Versions, Welcome, encode_syn, prologue, syn_len,
 };
 use crate::{ConfigError, Trace, TransmitBuf};
 
-/// REFUSEs because of the responder's key that are ignored.
-const WRONG_KEY_LIMIT: u32 = 2;
-/// SYNs in a row to which ICMP "port unreachable" is the answer before the responder is given up.
-/// One report may be forged, or the responder's program may be starting.
+/// SYNs in a row to which a refusal without a proof is the only answer before it is believed:
+/// REFUSE, VERSIONS or ICMP "port unreachable". One may be forged, answer a SYN that was changed on
+/// the path, or come from a program that is starting or being replaced. A genuine SYN-ACK arrives
+/// meanwhile.
 const MAX_REFUSED_SYNS: u32 = 2;
+/// Least time between the first such refusal and the one that is believed.
+const MIN_REFUSED_TIME: Duration = Duration::from_millis(900);
+/// Shortest time after which a SYN is repeated: a busy responder needs some for its answer.
+const MIN_SYN_TIMEOUT: Duration = Duration::from_millis(50);
+/// Doublings after which that time exceeds the one for an unknown host.
+const MAX_DOUBLINGS: u32 = 6;
 /// Bits of the AEADs that a SYN offers.
 const ALL_AEADS: u8 = 0b111;
 /// Bit of a SYN that offers packets without encryption.
@@ -41,24 +48,22 @@ pub(super) struct Opening {
     proof: Proof,
     /// `None` after the handshake.
     noise: Option<Initiator>,
-    /// First message of the Noise handshake. Not sent before there is a proof.
+    /// First message of the Noise handshake.
     first: Vec<u8>,
     /// For the random numbers of a later step.
     entropy: Entropy,
-    /// SYNs with the present proof.
     syns: Syns,
     started_at: Option<Instant>,
     /// SYNs since the last answer.
     attempts: u32,
     is_due: bool,
     at: Option<Instant>,
-    /// REFUSEs because of the responder's key.
-    refusals: u32,
-    /// Number of SYNs since the last packet of the responder for which ICMP reported "port
-    /// unreachable".
+    /// Number of SYNs since the last RETRY that were refused without a proof.
     refused_syns: u32,
     /// Newest of these SYNs, as a number that `attempts` counts.
     refused_attempt: u32,
+    /// Time of the refusal of the first of them.
+    refused_at: Option<Instant>,
 }
 
 /// Result of a handshake that a SYN-ACK completed.
@@ -97,36 +102,55 @@ impl Opening {
         if pattern == Pattern::Xx && keys.local.is_none() {
             keys.local = Some(StaticKey::generate(&mut entropy).into());
         }
-        let hello = hello(&config, &offer, &env);
-        let first_payload = if pattern == Pattern::Xx { Vec::new() } else { hello.encode() };
-        let syn = clear_syn(pattern, &keys, &config);
-        let mut packet = [0; SHORT_SYN];
-        encode_syn(env.local_id, &syn, &mut packet);
-        let psk = keys.secret.as_ref().map(|secret| secret.psk());
-        let noise_keys = Keys { local: keys.local.as_deref(), remote: keys.remote, psk: psk.as_ref() };
-        let (noise, first) =
-            Initiator::start(pattern, noise_keys, &prologue(&packet), entropy.child(), &first_payload)
-                .map_err(|_| ConfigError::Keys)?;
         let proof = keys.resumption.map_or(Proof::None, Proof::Resumption);
-        Ok(Self {
+        let mut opening = Self {
             config,
             keys,
             env,
             offer,
             pattern,
             proof,
-            noise: Some(noise),
-            first,
+            noise: None,
+            first: Vec::new(),
             entropy,
             syns: Syns::default(),
             started_at: None,
             attempts: 0,
             is_due: true,
             at: None,
-            refusals: 0,
             refused_syns: 0,
             refused_attempt: 0,
-        })
+            refused_at: None,
+        };
+        opening.start_noise()?;
+        Ok(opening)
+    }
+
+    /// Writes message 1 of a new Noise handshake.
+    fn start_noise(&mut self) -> Result<(), ConfigError> {
+        let hello = hello(&self.config, &self.offer, &self.env);
+        let payload = if self.pattern == Pattern::Xx { Vec::new() } else { hello.encode() };
+        let mut packet = [0; SYN_MIN];
+        encode_syn(self.env.local_id, &clear_syn(self.pattern, &self.keys, &self.config), &mut packet);
+        let psk = self.keys.secret.as_ref().map(|secret| secret.psk());
+        let keys = Keys { local: self.keys.local.as_deref(), remote: self.keys.remote, psk: psk.as_ref() };
+        let (noise, first) =
+            Initiator::start(self.pattern, keys, &prologue(&packet), self.entropy.child(), &payload)
+                .map_err(|_| ConfigError::Keys)?;
+        (self.noise, self.first) = (Some(noise), first);
+        Ok(())
+    }
+
+    /// Starts again after a SYN-ACK: the responder has forgotten the handshake. The SYN leaves when
+    /// its next repetition would have left. Returns false without a key, which
+    /// [`new`](Self::new) excludes.
+    pub(super) fn restart(&mut self, now: Instant) -> bool {
+        self.proof = Proof::None;
+        self.refused_syns = 0;
+        self.is_due = false;
+        let next = self.syns.newest().map_or(now, |at| at + self.syn_timeout());
+        self.at = Some(next.max(now));
+        self.start_noise().is_ok()
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
@@ -155,7 +179,7 @@ impl Opening {
         let syn = Syn {
             proof: self.proof,
             attempt: self.syns.next(),
-            noise: if self.proof == Proof::None { &[] } else { &self.first },
+            noise: &self.first,
             ..clear_syn(self.pattern, &self.keys, &self.config)
         };
         let Some(slot) = out.slot(syn_len(&syn)) else { return false };
@@ -164,9 +188,18 @@ impl Opening {
         self.started_at.get_or_insert(now);
         self.attempts += 1;
         self.is_due = false;
-        let next = now + self.config.sender.syn_timeout(self.attempts);
+        let next = now + self.syn_timeout();
         self.at = Some(self.give_up_at().map_or(next, |at| at.min(next)));
         true
+    }
+
+    /// Returns the time after which the newest SYN is repeated: three times the known round trip,
+    /// doubled each time, but at most as long as to an unknown host.
+    fn syn_timeout(&self) -> Duration {
+        let most = self.config.sender.syn_timeout(self.attempts);
+        let doublings = self.attempts.saturating_sub(1).min(MAX_DOUBLINGS);
+        let known = self.keys.rtt.map(|rtt| (3 * rtt).max(MIN_SYN_TIMEOUT) * (1 << doublings));
+        known.map_or(most, |known| known.min(most))
     }
 
     /// Returns the trace of the SYN that was sent at `now`.
@@ -175,14 +208,20 @@ impl Opening {
         Trace::SynSent { seq: 0, attempt: self.attempts, of: u32::MAX, rto }
     }
 
-    /// Handles ICMP "port unreachable". Returns true if the responder is given up. Reports of one
-    /// SYN count once, so a host that forges them needs as long as SYNs take.
-    pub(super) fn on_refused(&mut self) -> bool {
+    /// Handles a refusal without a proof: ICMP "port unreachable", or an answer. Returns true if it
+    /// is believed. Refusals of one SYN count once, so a host that forges them needs as long as
+    /// SYNs take.
+    pub(super) fn on_refused(&mut self, now: Instant) -> bool {
+        if self.refused_syns == 0 {
+            self.refused_at = Some(now);
+        }
         if self.attempts > self.refused_attempt {
             self.refused_attempt = self.attempts;
             self.refused_syns += 1;
         }
-        self.refused_syns >= MAX_REFUSED_SYNS
+        let has_lasted =
+            self.refused_at.is_some_and(|at| now.saturating_duration_since(at) >= MIN_REFUSED_TIME);
+        self.refused_syns >= MAX_REFUSED_SYNS && has_lasted
     }
 
     /// Handles a packet that is not sealed.
@@ -190,13 +229,6 @@ impl Opening {
         match packet {
             Clear::Retry(cookie) => self.on_retry(cookie),
             Clear::SynAck { attempt, noise } => self.on_syn_ack(now, *attempt, noise),
-            // A SYN that was changed on the path causes it, too: the next one may succeed.
-            Clear::Refuse(code)
-                if *code == RefuseReason::WrongKey.code() && self.refusals < WRONG_KEY_LIMIT =>
-            {
-                self.refusals += 1;
-                Progress::Pending
-            }
             // A responder refuses a key or an AEAD by message 2 or CLOSE only, which are authentic.
             Clear::Refuse(code)
                 if [RefuseReason::NotAdmitted, RefuseReason::Unencrypted]
@@ -205,16 +237,20 @@ impl Opening {
             {
                 Progress::Pending
             }
-            // Not authentic. A host that sees the SYN can forge it, and could drop answers, too.
             Clear::Refuse(code) if self.attempts > 0 => {
-                Progress::Failed(Closed::Refused(RefuseReason::from_code(*code)))
+                self.refused(now, Closed::Refused(RefuseReason::from_code(*code)))
             }
-            // Not authentic, either. A list with the version of the SYN contradicts itself.
+            // A list with the version of the SYN contradicts itself.
             Clear::Versions(versions) if self.attempts > 0 && !versions.contains_ours() => {
-                Progress::Failed(Closed::Version(*versions))
+                self.refused(now, Closed::Version(*versions))
             }
             _ => Progress::Pending,
         }
+    }
+
+    /// Handles an answer that ends the handshake and is not authentic.
+    fn refused(&mut self, now: Instant, closed: Closed) -> Progress {
+        if self.on_refused(now) { Progress::Failed(closed) } else { Progress::Pending }
     }
 
     /// Takes the cookie of a RETRY. The first one is used at once. A later one replaces a cookie
@@ -229,9 +265,6 @@ impl Opening {
         let is_first = !matches!(self.proof, Proof::Retry(_));
         self.proof = proof;
         if is_first {
-            // Not at a later one: the SYN-ACK of a SYN with the cookie before may be on its way,
-            // and names its SYN by the number alone.
-            self.syns.restart();
             self.attempts = 0;
             self.refused_attempt = 0;
             self.is_due = true;

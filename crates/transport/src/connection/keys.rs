@@ -77,6 +77,12 @@ impl SealingKeys {
         }
     }
 
+    /// Returns the keys for a stream whose next packet has this number.
+    pub(super) fn starting_at(mut self, next_data: u64) -> Self {
+        (self.first_data, self.sealed_before) = (next_data, next_data);
+        self
+    }
+
     /// Returns the codec of the stream's packets.
     pub(super) fn codec(&self) -> NativeCodec {
         NativeCodec::new(self.remote_id, Arc::clone(&self.key))

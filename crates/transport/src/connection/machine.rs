@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use super::events::{Closed, ConnectionEvent};
-use super::initiator::{Opened, Progress};
+use super::initiator::{Opened, Opening, Progress};
 use super::streams::{Message, Streams};
 use super::{Connection, Stage};
 use crate::receiver::BufferShare;
@@ -62,8 +62,9 @@ impl Connection {
         memory: u64,
     ) -> Arrival {
         let mut arrival = Arrival::default();
-        let Stage::Open(streams) = &mut self.stage else {
-            return Arrival { taken: stride.min(bytes.len()), unauthentic: 1, ..arrival };
+        let streams = match &mut self.stage {
+            Stage::Open(streams) if !streams.is_reopening() => streams,
+            _ => return Arrival { taken: stride.min(bytes.len()), unauthentic: 1, ..arrival },
         };
         let handled = streams.handle_run(&Message { now, ecn, stride, memory }, bytes, &mut arrival);
         if arrival.authentic > 0 {
@@ -81,13 +82,22 @@ impl Connection {
     /// Handles one datagram with this connection's ID that is not sealed.
     pub(crate) fn handle_clear(&mut self, now: Instant, datagram: &[u8]) {
         match &mut self.stage {
-            Stage::Open(streams) => {
-                if let Ok(Clear::Reset(token)) = Clear::decode(datagram)
-                    && streams.is_reset_by(&token)
-                {
-                    self.fail(now, Closed::Reset);
+            Stage::Open(streams) => match Clear::decode(datagram) {
+                Ok(Clear::Reset(token)) => {
+                    if streams.is_reset_by(&token) {
+                        self.fail(now, Closed::Reset);
+                    } else if streams.is_forgotten_by(&token) && !streams.start_again(now) {
+                        self.fail(now, Closed::Handshake);
+                    }
                 }
-            }
+                Ok(packet) => {
+                    if let Some(handshake) = streams.reopening_mut() {
+                        let progress = handshake.handle(now, &packet);
+                        self.on_progress(now, progress);
+                    }
+                }
+                Err(_) => {}
+            },
             Stage::Opening(opening) => {
                 if let Ok(packet) = Clear::decode(datagram) {
                     let progress = opening.handle(now, &packet);
@@ -105,11 +115,20 @@ impl Connection {
             Progress::Failed(closed) => return self.fail(now, closed),
             Progress::Opened(opened) => opened,
         };
-        let Stage::Opening(opening) = &self.stage else { return };
-        let Opened { established, proof, peer, resumption, is_proven } = *opened;
+        match std::mem::replace(&mut self.stage, Stage::Ended) {
+            Stage::Opening(handshake) => self.open(now, *opened, handshake),
+            Stage::Open(streams) => self.reopen(now, *opened, streams),
+            Stage::Ended => {}
+        }
+    }
+
+    /// Opens both streams.
+    fn open(&mut self, now: Instant, opened: Opened, handshake: Box<Opening>) {
+        let Opened { established, mut proof, peer, resumption, is_proven } = opened;
         let (hash, window) = (established.secrets.handshake_hash, established.window);
-        let streams = Streams::new(now, &opening.config, established, opening.env.clone());
+        let streams = Streams::new(now, &handshake.config, established, handshake.env.clone());
         let Ok(mut streams) = streams else { return self.fail(now, Closed::Handshake) };
+        proof.keep(handshake);
         streams.proof = Some(proof);
         if let Some(mut observer) = self.observer.take() {
             observer.on(now, &Trace::SynAckReceived { ack: 0, window, rto: streams.sender.stats().rto });
@@ -121,6 +140,20 @@ impl Connection {
         self.unproven = Some(Box::new(ConnectionEvent::Connected { peer: Some(peer), resumption }));
         if is_proven {
             self.on_proven();
+        }
+    }
+
+    /// Continues the streams under the keys of a handshake that took place again, with the same
+    /// peer.
+    fn reopen(&mut self, now: Instant, opened: Opened, mut streams: Box<Streams>) {
+        let Opened { established, proof, peer, .. } = opened;
+        let (hash, is_same) = (established.secrets.handshake_hash, self.peer == Some(peer));
+        let is_reopened = is_same && streams.reopen(now, established, proof);
+        self.stage = Stage::Open(streams);
+        if is_reopened {
+            self.handshake_hash = Some(hash);
+        } else {
+            self.fail(now, if is_same { Closed::Handshake } else { Closed::NotTrusted(peer) });
         }
     }
 
@@ -196,14 +229,19 @@ impl Connection {
 
     /// True before the SYN-ACK.
     pub(crate) fn is_opening(&self) -> bool {
-        matches!(self.stage, Stage::Opening(_))
+        matches!(self.stage, Stage::Opening(_)) || self.is_reopening()
     }
 
     /// Handles ICMP "port unreachable" errors.
     pub(crate) fn handle_refused(&mut self, now: Instant, reports: u64) {
         match &mut self.stage {
             Stage::Opening(opening) => {
-                if opening.on_refused() {
+                if opening.on_refused(now) {
+                    self.fail(now, Closed::Unreachable);
+                }
+            }
+            Stage::Open(streams) if streams.is_reopening() => {
+                if streams.reopening_mut().is_some_and(|handshake| handshake.on_refused(now)) {
                     self.fail(now, Closed::Unreachable);
                 }
             }
@@ -213,6 +251,11 @@ impl Connection {
             Stage::Ended => {}
         }
         self.after_call(now);
+    }
+
+    /// True while the handshake takes place again.
+    pub(crate) fn is_reopening(&self) -> bool {
+        self.streams().is_some_and(Streams::is_reopening)
     }
 
     /// Returns the memory of the incoming stream, bytes.

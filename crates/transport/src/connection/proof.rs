@@ -1,8 +1,11 @@
 //! Last step of the initiator's handshake: packets that prove its keys, repeated until the
-//! responder's first sealed packet shows that one of them arrived.
+//! responder's first sealed packet shows that one of them arrived. If the responder has forgotten
+//! the handshake meanwhile, because it was restarted or its table was full, the handshake starts
+//! again.
 
 use std::time::{Duration, Instant};
 
+use super::initiator::Opening;
 use super::keys::SealingKeys;
 use super::streams::seal_slot;
 use crate::TransmitBuf;
@@ -14,8 +17,11 @@ const MAX_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) const MIN_PROOF_INTERVAL: Duration = Duration::from_millis(200);
 
 /// AUTH, if the Noise pattern has one, and a path probe, which the responder answers.
-#[derive(Debug)]
 pub(super) struct KeyProof {
+    /// Handshake so far, with its keys.
+    handshake: Option<Box<Opening>>,
+    /// True while the handshake takes place again.
+    is_restarted: bool,
     /// Connection ID of the responder.
     remote_id: u64,
     /// Message 3 of XX; empty in other patterns.
@@ -41,7 +47,44 @@ impl KeyProof {
     ) -> Self {
         let interval = rtt.map_or(MAX_INTERVAL, |rtt| (2 * rtt).max(MIN_PROOF_INTERVAL));
         let auth_due = !auth.is_empty();
-        Self { remote_id, auth, random, auth_due, probe_due: true, at: None, interval, give_up_at }
+        Self {
+            handshake: None,
+            is_restarted: false,
+            remote_id,
+            auth,
+            random,
+            auth_due,
+            probe_due: true,
+            at: None,
+            interval,
+            give_up_at,
+        }
+    }
+
+    /// Keeps the handshake, to start it again.
+    pub(super) fn keep(&mut self, handshake: Box<Opening>) {
+        self.handshake = Some(handshake);
+    }
+
+    /// Starts the handshake again. Returns false if that is not possible.
+    pub(super) fn restart(&mut self, now: Instant) -> bool {
+        self.is_restarted = self.handshake.as_mut().is_some_and(|handshake| handshake.restart(now));
+        self.is_restarted
+    }
+
+    /// Returns the handshake while it takes place again.
+    pub(super) fn restarted(&self) -> Option<&Opening> {
+        self.handshake.as_deref().filter(|_| self.is_restarted)
+    }
+
+    /// As [`restarted`](Self::restarted).
+    pub(super) fn restarted_mut(&mut self) -> Option<&mut Opening> {
+        self.handshake.as_deref_mut().filter(|_| self.is_restarted)
+    }
+
+    /// Returns the handshake that took place again.
+    pub(super) fn into_handshake(self) -> Option<Box<Opening>> {
+        self.handshake
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {

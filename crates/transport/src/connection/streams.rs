@@ -11,6 +11,7 @@ use rdt_crypto::ResetToken;
 use super::close::{CLOSE_REPEATS, CloseSent};
 use super::config::Confirm;
 use super::events::{Closed, ConnectionEvent};
+use super::initiator::Opening;
 use super::keys::{OpeningKeys, SealingKeys};
 use super::machine::Output;
 use super::proof::KeyProof;
@@ -207,6 +208,9 @@ impl Streams {
         if let Some(close) = &mut self.close {
             return Output::batch_if(close.transmit(&mut self.sealing, out));
         }
+        if let Some(handshake) = self.reopening_mut() {
+            return Output::batch_if(handshake.transmit(now, out));
+        }
         if self.transmit_control(now, out) {
             return Output::Batch;
         }
@@ -215,6 +219,9 @@ impl Streams {
         }
         if let Some(ack) = self.ack.take() {
             return Output::batch_if(self.transmit_ack(ack, out));
+        }
+        if self.receiver.has_ack_to_carry() && self.has_own_stream && self.sender.can_carry_ack(now) {
+            self.receiver.request_ack();
         }
         if let Some(ack) = self.next_ack(now) {
             self.sender.carry_ack(ack);
@@ -272,6 +279,7 @@ impl Streams {
             native::encode_ack(header, &body, packet);
         });
         self.ack_memory = body;
+        self.receiver.on_ack_left_alone();
         has_sent
     }
 
@@ -305,10 +313,13 @@ impl Streams {
         if self.close.is_some() || self.linger_until.is_some() {
             return None;
         }
-        if now >= self.idle_deadline() {
+        if now >= self.idle_deadline() && !self.is_reopening() {
             // With a proof, the responder has not answered it.
             let awaits_answer = self.proof.is_some();
             return Some(if awaits_answer { Closed::TimedOut(crate::Phase::Connect) } else { Closed::Idle });
+        }
+        if let Some(handshake) = self.reopening_mut() {
+            return handshake.on_timeout(now).then_some(Closed::TimedOut(crate::Phase::Connect));
         }
         if let Some(proof) = &mut self.proof
             && proof.on_timeout(now)
@@ -337,6 +348,9 @@ impl Streams {
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         if self.close.is_some() || self.linger_until.is_some() {
             return self.linger_until;
+        }
+        if let Some(handshake) = self.proof.as_ref().and_then(KeyProof::restarted) {
+            return handshake.poll_timeout();
         }
         // Asked several times for each packet.
         let mut first = self.idle_deadline();
@@ -371,9 +385,30 @@ impl Streams {
         Some((packet, until))
     }
 
-    /// True if `token` ends the connection.
+    /// True if the peer has forgotten a handshake that was not complete, by its token.
+    pub(super) fn is_forgotten_by(&self, token: &ResetToken) -> bool {
+        let awaits_proof = self.proof.is_some() && self.close.is_none() && !self.is_reopening();
+        awaits_proof && self.peer_reset.of_half_open() == *token
+    }
+
+    /// True if the peer does not know the connection, by its token.
     pub(super) fn is_reset_by(&self, token: &ResetToken) -> bool {
-        self.close.is_none() && self.peer_reset == *token
+        self.close.is_none() && !self.is_reopening() && self.peer_reset == *token
+    }
+
+    /// True while the handshake takes place again.
+    pub(super) fn is_reopening(&self) -> bool {
+        self.proof.as_ref().is_some_and(|proof| proof.restarted().is_some())
+    }
+
+    /// Starts the handshake again.
+    pub(super) fn start_again(&mut self, now: Instant) -> bool {
+        self.proof.as_mut().is_some_and(|proof| proof.restart(now))
+    }
+
+    /// Returns the handshake while it takes place again. Nothing else is sent meanwhile.
+    pub(super) fn reopening_mut(&mut self) -> Option<&mut Opening> {
+        self.proof.as_mut().and_then(KeyProof::restarted_mut)
     }
 
     pub(super) fn link_request(&self) -> Option<LinkRequest> {

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-/// Send times of the SYNs with the current cookie, by attempt number. A SYN-ACK names its SYN, so
+/// Send times of the SYNs, by attempt number. A SYN-ACK names its SYN, so
 /// the RTT sample is unambiguous (Karn).
 #[derive(Debug, Default)]
 pub(super) struct Syns {
@@ -10,11 +10,6 @@ pub(super) struct Syns {
 }
 
 impl Syns {
-    /// Starts to count again: the next SYN has another cookie.
-    pub(super) fn restart(&mut self) {
-        self.sent_at.clear();
-    }
-
     /// Returns the attempt number of the next SYN, from 1.
     pub(super) fn next(&self) -> u8 {
         u8::try_from(self.sent_at.len()).map_or(u8::MAX, |sent| sent.saturating_add(1))
@@ -24,6 +19,11 @@ impl Syns {
     pub(super) fn on_sent(&mut self, now: Instant) {
         self.sent_at.truncate(usize::from(u8::MAX) - 1);
         self.sent_at.push(now);
+    }
+
+    /// Returns the send time of the newest SYN.
+    pub(super) fn newest(&self) -> Option<Instant> {
+        self.sent_at.last().copied()
     }
 
     /// Returns the send time of the SYN with this attempt number.
@@ -49,7 +49,5 @@ mod tests {
         }
         assert_eq!([0, 1, 2, 254].map(|n| syns.sent_at(n)), [None, Some(at(1)), Some(at(2)), Some(at(254))]);
         assert_eq!(syns.sent_at(255), Some(at(300)));
-        syns.restart();
-        assert_eq!((syns.next(), syns.sent_at(1)), (1, None));
     }
 }

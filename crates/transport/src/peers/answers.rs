@@ -2,10 +2,11 @@
 //! source. Such an answer is not longer than that datagram (a FIN-ACK: one byte longer than a FIN).
 //! A lost one is not repeated: the peer repeats its packet.
 //!
-//! Answers of half-open connections (SYN-ACK, and the REFUSE or CLOSE of a refused handshake) have
-//! a queue of their own, which is served first: their addresses are proved and their keys computed,
-//! so a flood cannot displace them. RETRY, RESET, other REFUSEs and the replies to half-open
-//! classic peers, whose addresses may be forged, share a limit.
+//! Answers of half-open connections (SYN-ACK, and the REFUSE or CLOSE of a refused handshake) whose
+//! addresses are proved have a queue of their own, which is served first: their keys are computed,
+//! so a flood cannot displace them. Those of other half-open connections, RETRY, RESET, other
+//! REFUSEs and the replies to half-open classic peers, whose addresses may be forged, share a
+//! limit.
 
 use std::collections::VecDeque;
 use std::time::Instant;

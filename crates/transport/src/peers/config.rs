@@ -23,10 +23,12 @@ pub struct ConnectionSetConfig<P> {
     /// peers, which do not prove their addresses, never take the last quarter.
     pub max_connections: usize,
     /// Limit on the open connections and classic peers of one host. A host is an IPv4 address or an
-    /// IPv6 network of 64 bits. Needs [`ip_of`](Self::ip_of).
+    /// IPv6 network of 56 bits. Needs [`ip_of`](Self::ip_of).
     pub max_connections_per_source: usize,
-    /// Largest number of handshakes of peers that are not complete, each about 4 KiB. The oldest
-    /// makes room for a new one.
+    /// Largest number of handshakes of peers that are not complete, each about 4 KiB. In a full
+    /// table, an old one makes room for a new one. A quarter may be of peers that have not proved
+    /// their addresses; with fewer than 4, every peer must prove its address first, which costs it
+    /// a round trip.
     pub max_half_open: usize,
     /// Bytes that all peers together may hold, beyond holes or unread by the application. Each may
     /// hold 128 KiB of unread data regardless.
@@ -36,7 +38,7 @@ pub struct ConnectionSetConfig<P> {
     /// Receive buffer of the socket, which limits the windows of all peers together. `None`
     /// for no limit, as behind emulated links, which delay packets after they left the socket.
     pub socket_buffer: Option<SocketBuffer>,
-    /// Returns the IP address of a peer. With it, one host (IPv4 address or IPv6 network of 64
+    /// Returns the IP address of a peer. With it, one host (IPv4 address or IPv6 network of 56
     /// bits) may have only a quarter of the half-open peers of each format, and addresses that
     /// differ in their ports alone count as one path.
     pub ip_of: Option<fn(&P) -> IpAddr>,

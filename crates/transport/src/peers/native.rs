@@ -8,8 +8,10 @@ mod ended;
 mod entry;
 mod fin_acks;
 mod half_open;
+mod known_rtts;
 mod receive;
 mod recent_syns;
+mod retry;
 #[cfg(test)]
 mod tests;
 
@@ -25,11 +27,13 @@ use ended::Ended;
 use entry::Entry;
 use fin_acks::FinAcks;
 use half_open::{HalfOpenTable, OwnId};
+use known_rtts::KnownRtts;
 use recent_syns::RecentSyns;
+use retry::RetryPolicy;
 
 use super::account::Key;
 use super::slots::Slot;
-use super::stateless_limit::RateLimiter;
+use super::stateless_limit::{LoadLimiter, RateLimiter};
 use super::table::Table;
 use super::{ConnectionId, ConnectionSet, ConnectionSetStats, ResponderConfig};
 use crate::connection::{
@@ -51,6 +55,7 @@ pub(super) struct Native<P> {
     opening: BTreeSet<u64>,
     ended: Ended,
     fin_acks: FinAcks,
+    known_rtts: KnownRtts,
     pub(super) events: VecDeque<(ConnectionId, ConnectionEvent)>,
     /// Number of connections removed so far.
     removed: u64,
@@ -67,15 +72,17 @@ pub(super) struct Acceptor<P> {
     responder: Option<Arc<ResponderConfig>>,
     resumptions: Option<ResumptionJar>,
     half_open: HalfOpenTable<P>,
-    /// Digests of SYNs that opened a connection while their cookies were valid.
+    /// Digests of SYNs that opened a connection lately.
     opened: RecentSyns,
+    /// Whether a SYN needs a cookie.
+    retry: RetryPolicy,
     cookies: CookieKey,
     /// Time of the first SYN, from which the times of cookies count.
     cookie_epoch: Option<Instant>,
     /// Limit of handshakes computed again, because a host on the path changed an AUTH.
     rebuilds: RateLimiter,
     /// Limit of handshakes that begin while the table of half-open connections is full.
-    evictions: RateLimiter,
+    evictions: LoadLimiter,
     /// Bytes of an address; kept to allocate once.
     address: Address,
 }
@@ -99,6 +106,7 @@ impl<P> Native<P> {
             opening: BTreeSet::new(),
             ended: Ended::default(),
             fin_acks: FinAcks::default(),
+            known_rtts: KnownRtts::default(),
             events: VecDeque::new(),
             removed: 0,
             pools: Memory { frames: memory, ..Memory::default() },
@@ -115,10 +123,11 @@ impl<P> Acceptor<P> {
             resumptions: None,
             half_open: HalfOpenTable::new(max_half_open),
             opened: RecentSyns::default(),
+            retry: RetryPolicy::new(max_half_open),
             cookies: CookieKey::new(entropy.array()),
             cookie_epoch: None,
             rebuilds: RateLimiter::of_rebuilds(),
-            evictions: RateLimiter::of_evictions(),
+            evictions: LoadLimiter::of_evictions(),
             address: Address::default(),
         }
     }
@@ -148,7 +157,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     /// Accepts no further connection. Half-open ones are dropped.
     pub fn stop_listening(&mut self) {
         self.acceptor.responder = None;
-        self.acceptor.half_open = HalfOpenTable::new(self.config.max_half_open);
+        self.acceptor.half_open.clear();
     }
 
     /// Opens a connection to `peer`.
@@ -159,9 +168,11 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         &mut self,
         now: Instant,
         peer: P,
-        initiator: InitiatorConfig,
+        mut initiator: InitiatorConfig,
         config: ConnectionConfig,
     ) -> Result<ConnectionId, ConfigError> {
+        initiator.rtt =
+            initiator.rtt.or_else(|| self.native.known_rtts.get(now, (self.config.ip_of?)(&peer)));
         let OwnId { id, reset_token } = self.draw_id();
         let share = self.memory.budget.share_of_new();
         let skip_seed = u64::from_le_bytes(self.entropy.array());
@@ -225,8 +236,23 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         };
         entry.is_released = true;
         entry.connection.release(now);
+        self.remember_rtt(now, id.0);
         self.native.events.retain(|(owner, _)| *owner != id);
         self.process_output(id.0);
+    }
+
+    /// True while the outgoing stream of a [released](Self::release) connection is on its way.
+    pub fn delivers_released(&self) -> bool {
+        self.native.connections.iter().any(|(_, entry)| entry.is_released && entry.connection.is_delivering())
+    }
+
+    /// Remembers the round trip to the peer of a connection, if it is measured.
+    fn remember_rtt(&mut self, now: Instant, id: u64) {
+        if let (Some(ip_of), Some(entry)) = (self.config.ip_of, self.native.connections.get_mut(&id))
+            && let Some(rtt) = entry.connection.stats().sender.srtt
+        {
+            self.native.known_rtts.insert(now, ip_of(&entry.peer), rtt);
+        }
     }
 
     /// Returns the number of connections, half-open ones not included.

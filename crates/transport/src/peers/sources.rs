@@ -1,5 +1,5 @@
 //! Number of peers of each source, so that one host cannot use up the limit of peers. A source is
-//! an IPv4 address, or the /64 network of an IPv6 address.
+//! an IPv4 address, or the /56 network of an IPv6 address: as much as one customer has.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -33,6 +33,11 @@ impl SourceCounts {
         source.and_then(|source| self.0.get(&source)).copied().unwrap_or(0)
     }
 
+    /// Returns the largest count; 0 if there are none.
+    pub(super) fn largest(&self) -> usize {
+        self.0.values().copied().max().unwrap_or(0)
+    }
+
     /// Returns all counts, none of which is 0.
     #[cfg(test)]
     pub(super) fn values(&self) -> impl Iterator<Item = usize> {
@@ -40,12 +45,12 @@ impl SourceCounts {
     }
 }
 
-/// Returns the number of the source of an address: an IPv4 address, or the first 64 bits of an IPv6
-/// address, whose host chooses the other ones.
+/// Returns the number of the source of an address: an IPv4 address, or the first 56 bits of an IPv6
+/// address, whose customer chooses the other ones (RFC 6177).
 pub(super) fn source_number(address: IpAddr) -> u64 {
     match address.to_canonical() {
         IpAddr::V4(address) => u64::from(u32::from(address)),
-        IpAddr::V6(address) => (u128::from(address) >> 64) as u64,
+        IpAddr::V6(address) => (u128::from(address) >> 72) as u64,
     }
 }
 
@@ -59,6 +64,8 @@ mod tests {
         let source = |text: &str| source_number(text.parse().unwrap());
         assert_eq!(source("192.0.2.1"), 0xc000_0201);
         assert_eq!(source("::ffff:192.0.2.1"), 0xc000_0201);
-        assert_eq!(source("2001:db8:1:2:3:4:5:6"), 0x2001_0db8_0001_0002);
+        assert_eq!(source("2001:db8:1:2:3:4:5:6"), 0x0020_010d_b800_0100);
+        assert_eq!(source("2001:db8:1:ff::1"), source("2001:db8:1::2"));
+        assert_ne!(source("2001:db8:1:100::1"), source("2001:db8:1::1"));
     }
 }

@@ -34,6 +34,12 @@ const REBUILD_BURST: u32 = 32;
 const EVICTION_INTERVAL: Duration = Duration::from_micros(250);
 /// Burst of such handshakes.
 const EVICTION_BURST: u32 = 400;
+/// Average interval of handshakes with unproved addresses: 4000 a second, half a core.
+const UNPROVEN_INTERVAL: Duration = EVICTION_INTERVAL;
+/// Burst of such handshakes.
+const UNPROVEN_BURST: u32 = 400;
+/// What remains of a limit of handshakes while peers send data: 500 a second, 6 % of a core.
+const BUSY_SHARE: u32 = 8;
 
 /// Schedule of datagrams to unconnected addresses, among those to connected peers.
 #[derive(Debug)]
@@ -68,6 +74,11 @@ impl StatelessLimit {
         self.overflowed = true;
     }
 
+    /// True if data of a peer, or a drop at the socket's full buffer, is recent.
+    pub(super) fn is_busy(&self, now: Instant) -> bool {
+        self.busy_at.is_some_and(|at| now.saturating_duration_since(at) < BUSY_TIME)
+    }
+
     /// Notes a reply to a peer.
     pub(super) fn on_peer_reply(&mut self) {
         self.peer_replies = self.peer_replies.saturating_add(1);
@@ -94,8 +105,7 @@ impl StatelessLimit {
         if std::mem::take(&mut self.overflowed) {
             self.busy_at = Some(now);
         }
-        let is_busy = self.busy_at.is_some_and(|at| now.saturating_duration_since(at) < BUSY_TIME);
-        let granted = !is_busy || self.busy.take(now);
+        let granted = !self.is_busy(now) || self.busy.take(now);
         if granted {
             self.peer_replies = 0;
         } else {
@@ -132,11 +142,6 @@ impl RateLimiter {
         Self::new(REBUILD_INTERVAL, REBUILD_BURST)
     }
 
-    /// Returns the limit of handshakes while the table of half-open connections is full.
-    pub(super) fn of_evictions() -> Self {
-        Self::new(EVICTION_INTERVAL, EVICTION_BURST)
-    }
-
     /// Returns the time of the next token; `None` before the first was taken.
     fn next_at(&self) -> Option<Instant> {
         self.full_at.and_then(|at| (at + self.interval).checked_sub(self.fill_time))
@@ -150,6 +155,35 @@ impl RateLimiter {
             self.full_at = Some(full_at);
         }
         granted
+    }
+}
+
+/// Rate limit of handshakes, which is lower while peers send data.
+#[derive(Debug)]
+pub(super) struct LoadLimiter {
+    idle: RateLimiter,
+    busy: RateLimiter,
+}
+
+impl LoadLimiter {
+    fn new(interval: Duration, burst: u32) -> Self {
+        let busy = RateLimiter::new(interval * BUSY_SHARE, burst / BUSY_SHARE);
+        Self { idle: RateLimiter::new(interval, burst), busy }
+    }
+
+    /// Returns the limit of handshakes while the table of half-open connections is full.
+    pub(super) fn of_evictions() -> Self {
+        Self::new(EVICTION_INTERVAL, EVICTION_BURST)
+    }
+
+    /// Returns the limit of handshakes with unproved addresses.
+    pub(super) fn of_unproven() -> Self {
+        Self::new(UNPROVEN_INTERVAL, UNPROVEN_BURST)
+    }
+
+    /// Takes one token; false if none is left.
+    pub(super) fn take(&mut self, now: Instant, is_busy: bool) -> bool {
+        if is_busy { self.busy.take(now) } else { self.idle.take(now) }
     }
 }
 

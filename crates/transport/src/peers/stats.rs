@@ -18,6 +18,8 @@ pub struct ConnectionSetStats {
     pub syns: u64,
     /// SYNs answered with a cookie.
     pub retries: u64,
+    /// Number of times that SYNs without a cookie became too many to answer them otherwise.
+    pub retry_periods: u64,
     /// SYNs with a valid cookie of an earlier connection.
     pub resumed: u64,
     /// Dropped: SYNs of a connection that has opened already.
@@ -41,7 +43,7 @@ pub struct ConnectionSetStats {
     pub max_connections: usize,
     /// Stateless resets sent.
     pub resets_sent: u64,
-    /// Connections ended by a stateless reset of the peer.
+    /// Stateless resets by which a peer ended a connection, or made its handshake start again.
     pub resets_received: u64,
     /// Connections that moved to a new address of the peer.
     pub moved: u64,
@@ -63,6 +65,7 @@ impl ConnectionSetStats {
         self.other_versions += other.other_versions;
         self.syns += other.syns;
         self.retries += other.retries;
+        self.retry_periods += other.retry_periods;
         self.resumed += other.resumed;
         self.replayed += other.replayed;
         self.source_limited += other.source_limited;

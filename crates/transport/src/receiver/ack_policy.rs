@@ -122,6 +122,8 @@ pub(crate) struct Acks {
     /// Packets since the last ACK.
     waiting: u32,
     due: bool,
+    /// True if the newest ACK left in a packet of its own.
+    left_alone: bool,
     /// Urgent packets since the last ACK: after a gap, in a hole, duplicate, or with CE.
     urgent: u32,
     /// Time when an ACK is due; `None` if no packet waits for one.
@@ -141,6 +143,7 @@ impl Acks {
             largest: None,
             waiting: 0,
             due: false,
+            left_alone: false,
             urgent: 0,
             deadline: None,
             packets: 0,
@@ -170,6 +173,17 @@ impl Acks {
         if self.largest.is_none_or(|largest| last > largest.packet_number) {
             self.largest = Some(Largest { packet_number: last, at: now });
         }
+    }
+
+    /// True if a packet that leaves anyway should carry an ACK: packets wait for one, or the newest
+    /// left `alone`, so that it may be lost without a trace.
+    pub(crate) fn is_worth_carrying(&self) -> bool {
+        self.largest.is_some() && (self.waiting > 0 || self.left_alone)
+    }
+
+    /// Notes that the newest ACK left in a packet of its own.
+    pub(crate) fn on_left_alone(&mut self) {
+        self.left_alone = true;
     }
 
     /// Requests an ACK for another reason, such as a window update. Without effect before the first
@@ -206,6 +220,7 @@ impl Acks {
         let largest = self.largest?;
         self.waiting = 0;
         self.due = false;
+        self.left_alone = false;
         self.urgent = 0;
         self.deadline = None;
         Some(AckFields {

@@ -124,6 +124,20 @@ impl SelectiveAcks {
         self.read = true;
     }
 
+    /// True if a packet that leaves anyway should carry an ACK. Exact ACKs leave by their own
+    /// rules.
+    pub(super) fn is_worth_carrying(&self) -> bool {
+        !self.acks.is_exact() && self.acks.is_worth_carrying()
+    }
+
+    pub(super) fn request(&mut self) {
+        self.acks.request();
+    }
+
+    pub(super) fn on_left_alone(&mut self) {
+        self.acks.on_left_alone();
+    }
+
     /// Returns the largest packet number received.
     pub(super) fn largest_received(&self) -> u64 {
         self.largest_received

@@ -482,7 +482,8 @@ impl Engine {
         // RFC 8985, section 7.2, sends a probe after 1 s without an RTT sample, but the RTO is 1 s
         // as well.
         if let Some(srtt) = timing.rtt.sampled().filter(|_| probes && self.probe.is_ready()) {
-            let timeout = TailLossProbe::timeout(srtt, timing.may_wait, self.max_ack_delay);
+            let rtt = (srtt, timing.rtt.rttvar());
+            let timeout = TailLossProbe::timeout(rtt, timing.may_wait, self.max_ack_delay);
             // Not after the retransmission timer: a probe due at the same time replaces it (RFC
             // 8985, section 7.2).
             let at = now + timeout;

@@ -1,13 +1,12 @@
-//! Tail loss probe (RFC 8985, section 7): if no ACK arrives for about two RTTs, the sender sends
-//! one segment (new, or the last one again). Its ACK reveals the loss of the last segments before
-//! the retransmission timer fires.
+//! Tail loss probe (RFC 8985, section 7): if no ACK arrives for about two RTTs, or one in an
+//! exchange of requests and answers, the sender sends one segment (new, or the last one again). Its
+//! ACK reveals the loss of the last segments before the retransmission timer fires.
 
 use std::time::Duration;
 
 use super::Probe;
 
-/// Allowance for late timers: 1 ms at the receiver and 1 ms at the sender. On shorter paths two
-/// RTTs would be less.
+/// Allowance for late timers: 1 ms at the receiver and 1 ms at the sender.
 const MARGIN: Duration = Duration::from_millis(2);
 
 #[derive(Debug, Default)]
@@ -28,11 +27,18 @@ pub(crate) enum Ending {
 }
 
 impl TailLossProbe {
-    /// Returns the probe timeout (section 7.2): `srtt`, plus at least [`MARGIN`] or again `srtt`,
-    /// plus the maximum ACK delay if `may_wait` (so little is outstanding that the receiver may
-    /// delay its ACK).
-    pub(crate) fn timeout(srtt: Duration, may_wait: bool, max_ack_delay: Duration) -> Duration {
-        srtt + srtt.max(MARGIN) + if may_wait { max_ack_delay } else { Duration::ZERO }
+    /// Returns the probe timeout: `srtt`, plus again `srtt` (RFC 8985, section 7.2) or at least
+    /// [`MARGIN`]. If `may_wait` (so little is outstanding that the receiver may delay its ACK, as
+    /// with a request), the second part is four times `rttvar` (RFC 9002, section 6.2.1), but not
+    /// more, plus the maximum ACK delay.
+    pub(crate) fn timeout(
+        (srtt, rttvar): (Duration, Duration),
+        may_wait: bool,
+        max_ack_delay: Duration,
+    ) -> Duration {
+        let (variation, delay) =
+            if may_wait { (srtt.min(4 * rttvar), max_ack_delay) } else { (srtt, Duration::ZERO) };
+        srtt + variation.max(MARGIN) + delay
     }
 
     /// True if no probe is pending or unacknowledged.
@@ -77,16 +83,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn probe_timeout_is_two_rtts_plus_margin() {
+    fn probe_timeout_is_two_rtts_or_one_and_its_deviation() {
         let (us, ms) = (Duration::from_micros, Duration::from_millis);
-        for (srtt, alone, expected) in [
-            (ms(100), false, ms(200)),
-            (ms(100), true, ms(225)),
-            (ms(2), false, ms(4)),
-            (us(100), false, us(2100)),
-            (us(100), true, us(27_100)),
+        for (srtt, rttvar, alone, expected) in [
+            (ms(100), ms(50), false, ms(200)),
+            (ms(100), ms(5), false, ms(200)),
+            (ms(100), ms(5), true, ms(145)),
+            (ms(100), ms(0), true, ms(127)),
+            (ms(2), ms(1), false, ms(4)),
+            (us(100), us(50), false, us(2100)),
+            (us(100), us(50), true, us(27_100)),
         ] {
-            assert_eq!(TailLossProbe::timeout(srtt, alone, ms(25)), expected, "{srtt:?}, {alone}");
+            let timeout = TailLossProbe::timeout((srtt, rttvar), alone, ms(25));
+            assert_eq!(timeout, expected, "{srtt:?}, {rttvar:?}, {alone}");
         }
     }
 

@@ -126,11 +126,13 @@ impl Sender {
     /// before.
     pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, coalesced: bool) {
         let una = self.flight.board.snd_una();
+        // An authentic ACK of what was never sent is invalid in any state (native).
+        let is_checked = self.state == State::Open || self.codec.has_packet_numbers();
+        if is_checked && !self.is_possible(ack) {
+            return;
+        }
         if self.state != State::Open || ack.ack < una {
             return self.stats.stale += 1;
-        }
-        if !self.is_possible(ack) {
-            return;
         }
         let prior = Prior::of(&self.flight.board, self.peer.window.size());
         self.peer.window.on_ack(ack, ack.ack > una, self.flight.next_number());

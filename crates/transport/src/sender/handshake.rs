@@ -122,6 +122,19 @@ impl Sender {
         self.after_call(now);
     }
 
+    /// Continues after a new handshake with a peer that has nothing of the stream: `codec` seals
+    /// under the new keys.
+    pub(crate) fn reopen(&mut self, now: Instant, codec: NativeCodec, peer: &Established) {
+        self.codec = Codec::Native(codec);
+        self.peer.window.open(peer.window);
+        self.peer.params = Some(peer.params);
+        self.give_up_timer.restart(now);
+        self.on_path_changed(now);
+        if !peer.params.ecn {
+            self.path.ecn.refuse();
+        }
+    }
+
     /// Adopts the peer's transport parameters.
     fn meet(&mut self, params: Params) {
         self.peer.params = Some(params);

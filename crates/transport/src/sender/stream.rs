@@ -16,6 +16,8 @@ pub(super) struct SendStream {
     pub(super) finishing: bool,
     /// Stream offset up to which a packet that is not full may be sent.
     pub(super) pushed: u64,
+    /// True if a packet that is not full need not wait for an earlier one.
+    pub(super) nodelay: bool,
     /// Stream offset after the newest packet that was not full.
     pub(super) short_end: u64,
     /// True if the FIN may be sent before the data is acknowledged (native).
@@ -35,6 +37,7 @@ impl SendStream {
             buffer: SendBuffer::new(!codec.has_packet_numbers(), pool),
             finishing: false,
             pushed: 0,
+            nodelay: false,
             short_end: 0,
             fin_with_data: codec.fin_follows_data(),
             batch: 0,
@@ -55,7 +58,7 @@ impl SendStream {
                 // Minshall's variant of Nagle's algorithm (draft-minshall-nagle-01, section 4): a
                 // short packet waits for an earlier short one, not for full ones. So the rest of a
                 // large write leaves at once, and small writes still share packets.
-                let pushed = self.pushed > next && una >= self.short_end;
+                let pushed = self.pushed > next && (self.nodelay || una >= self.short_end);
                 if self.finishing || pushed { rest } else { 0 }
             }
             _ => mss,

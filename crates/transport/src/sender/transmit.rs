@@ -18,6 +18,8 @@ use crate::{PacketKind, Resend, TransmitBuf};
 /// Divisor of the congestion window. A path MTU probe of at most a quarter of the window may hold
 /// back smaller segments until the window has room for it.
 const MTU_PROBE_CWND_DIVISOR: u64 = 4;
+/// Length of the body of an ACK with no SACK block or a few, bytes.
+const MAX_SHORT_ACK: u64 = 64;
 
 /// Next packet, or the reason to wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -286,6 +288,7 @@ impl Sender {
         let (first_of_batch, starts) = (out.is_empty(), self.flight.board.is_empty());
         let (seq, packet_number) = (self.flight.board.snd_nxt(), self.flight.next_number());
         let heads = self.heads(fresh.len, fresh.probe);
+        let is_alone = self.is_alone(fresh.len as u64);
         let room = self.path.mss.saturating_sub(fresh.len);
         let ack = self.stream.carried_ack.take_if(|ack| fresh.count == 1 && ack.len() <= room);
         let Self { codec, stream, stats, .. } = self;
@@ -310,7 +313,8 @@ impl Sender {
         self.flight.push_run(now, u32::try_from(fresh.len).unwrap_or(u32::MAX), count);
         let first_deadline = self.start_timers(now, starts, count);
         self.account(now, count * fresh.len as u64);
-        if fresh.len < self.path.mss {
+        // One that requests no ACK holds no other back.
+        if fresh.len < self.path.mss && !is_alone {
             self.stream.short_end = self.flight.board.next_offset();
         }
         if fresh.len > self.path.mss {
@@ -417,7 +421,23 @@ impl Sender {
     fn last_of(&self, offset: u64, len: u64) -> u64 {
         let end = self.stream.end();
         let waiting = end - offset;
-        if self.is_last(end) && waiting.is_multiple_of(len) { waiting / len - 1 } else { Heads::NONE }
+        let requests = self.is_last(end) && waiting.is_multiple_of(len) && !self.is_alone(len);
+        if requests { waiting / len - 1 } else { Heads::NONE }
+    }
+
+    /// True if a new packet of `len` bytes is all that is unacknowledged and the last of what is
+    /// pushed (native). Its ACK may wait for the application's answer (RFC 9000, section 13.2.2).
+    fn is_alone(&self, len: u64) -> bool {
+        let end = self.stream.end();
+        let is_only = self.codec.has_packet_numbers() && self.flight.board.is_empty();
+        is_only && self.is_last(end) && end - self.flight.board.next_offset() == len
+    }
+
+    /// True if the next packet leaves now and has room for an ACK.
+    pub(crate) fn can_carry_ack(&self, now: Instant) -> bool {
+        let waiting = self.stream.end() - self.flight.board.next_offset();
+        let is_short = waiting > 0 && waiting + MAX_SHORT_ACK <= self.path.mss as u64;
+        is_short && matches!(self.next(now), Next::Fresh(Fresh { count: 1, .. }))
     }
 
     /// Accounts for stream bytes that were sent and recorded on the scoreboard.

@@ -25,11 +25,11 @@ impl Wire {
     }
 
     /// Returns the smallest allowed datagram size, bytes: a data packet with one byte (classic), or
-    /// the shortest SYN (native).
+    /// the shortest SYN of any version (native).
     pub(crate) fn smallest_packet(self) -> usize {
         match self {
             Self::Classic => classic::DATA_HEADER + 1,
-            Self::Native => native::SHORT_SYN,
+            Self::Native => native::ANY_SYN,
         }
     }
 

@@ -45,12 +45,10 @@ pub(crate) use control::{
     Close, ControlHeader, FIN_ACK_LEN, PATH_LEN, Probe, ack_len, close_len, encode_ack, encode_close,
     encode_fin_ack, encode_path,
 };
-#[cfg(test)]
-pub(crate) use handshake::LONG_SYN;
 pub(crate) use handshake::{
-    Clear, Proof, REFUSE_LEN, RESET_LEN, RETRY_LEN, SHORT_SYN, Syn, VERSIONS_LEN, auth_len, encode_auth,
-    encode_refuse, encode_reset, encode_retry, encode_syn, encode_syn_ack, encode_versions, other_version,
-    prologue, syn_ack_len, syn_len,
+    ANY_SYN, Clear, Proof, REFUSE_LEN, RESET_LEN, RETRY_LEN, SYN_MIN, Syn, VERSIONS_LEN, auth_len,
+    encode_auth, encode_refuse, encode_reset, encode_retry, encode_syn, encode_syn_ack, encode_versions,
+    other_version, prologue, syn_ack_len, syn_len,
 };
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use header::HEADER;

@@ -7,6 +7,7 @@ use rdt_crypto::{Aead, ResetToken, Secrets, TrafficSecret};
 use super::super::ConnectionEnv;
 use super::super::config::ConnectionConfig;
 use super::super::keys::{OpeningKeys, SealingKeys};
+use super::super::proof::KeyProof;
 use super::{MAX_QUIET_TIME, Streams};
 use crate::receive_buffer::chunks::ChunkPool;
 use crate::receiver::{BufferShare, Receiver};
@@ -75,6 +76,7 @@ impl Streams {
         };
         let codec = sealing.codec();
         let mut sender = Sender::established(sender_config, codec, env.memory.frames, now, &start)?;
+        sender.set_nodelay(config.nodelay);
         let idle_timeout = sender.peer_idle_timeout().unwrap_or(config.idle_timeout);
         let quiet_time = idle_timeout.min(config.idle_timeout) * 2 / 5;
         let is_one_way = config.one_way || peer.params.is_one_way;
@@ -110,6 +112,31 @@ impl Streams {
             unauthentic: 0,
             replayed: 0,
         })
+    }
+}
+
+impl Streams {
+    /// Continues under the keys of a handshake that took place again. The peer has nothing of the
+    /// outgoing stream, so all of it is sent again. Returns false if the peer is not configured as
+    /// before.
+    pub(in super::super) fn reopen(&mut self, now: Instant, peer: Established, mut proof: KeyProof) -> bool {
+        let Some(handshake) = self.proof.take().and_then(KeyProof::into_handshake) else { return false };
+        let is_one_way = handshake.config.one_way || peer.params.is_one_way;
+        if is_one_way != self.is_received || peer.params.link != self.link {
+            return false;
+        }
+        let start = peer.sender_start();
+        let (ours, theirs) = by_sender(peer.secrets, peer.is_initiator);
+        let packet_size = handshake.config.sender.packet_size;
+        self.sealing = SealingKeys::new(now, peer.aead, ours, peer.remote_id, packet_size)
+            .starting_at(self.sender.next_number());
+        self.opening = OpeningKeys::new(peer.aead, theirs);
+        self.peer_reset = peer.peer_reset;
+        self.sender.reopen(now, self.sealing.codec(), &start);
+        (self.heard_at, self.probed_at, self.key_probe_at) = (now, now, now);
+        proof.keep(handshake);
+        self.proof = Some(proof);
+        true
     }
 }
 

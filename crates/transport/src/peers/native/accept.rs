@@ -1,5 +1,5 @@
-//! First half of a peer's handshake: from its SYN to the SYN-ACK. Nothing is stored and no key is
-//! computed before the peer has proved its address with a cookie.
+//! First half of a peer's handshake: from its SYN to the SYN-ACK. A peer that has not proved its
+//! address gets one only while [`RetryPolicy`](super::retry::RetryPolicy) allows it.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -12,21 +12,20 @@ use sha2::{Digest, Sha256};
 use super::half_open::{AwaitedAuth, AwaitedSealed, HalfOpen, OwnId, Stage};
 use super::{ConnectionSet, ResponderConfig};
 use crate::connection::{Established, RefuseReason, choose_aead, params_of};
-use crate::cookie::Cookie;
 use crate::peers::Admittee;
 use crate::peers::answers::Answers;
 use crate::receiver::{BufferShare, Offer};
 use crate::wire::native::{
-    Hello, Proof, REFUSE_LEN, RETRY_LEN, Reply, SHORT_SYN, Syn, Versions, Welcome, encode_refuse,
-    encode_retry, encode_syn_ack, prologue, syn_ack_len,
+    Hello, Proof, REFUSE_LEN, RETRY_LEN, Reply, SYN_MIN, Syn, Versions, Welcome, encode_refuse, encode_retry,
+    encode_syn_ack, prologue, syn_ack_len,
 };
 
-/// SYN of an initiator with a valid cookie.
-struct ProvenSyn<'a, P> {
+/// SYN of an initiator, to be answered.
+struct AdmittedSyn<'a, P> {
     peer: P,
     /// Connection ID of the initiator.
     remote_id: u64,
-    packet: &'a [u8; SHORT_SYN],
+    packet: &'a [u8; SYN_MIN],
     syn: &'a Syn<'a>,
 }
 
@@ -58,36 +57,46 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             return;
         }
         let digest = self.digest(peer, packet, syn.noise);
+        let waits = self.acceptor.half_open.find_syn(digest).map(|entry| !entry.is_proven);
+        // The first SYN had no cookie, and its answer was lost.
+        if waits == Some(true)
+            && matches!(syn.proof, Proof::Retry(_))
+            && self.is_proven(now, peer, remote_id, &syn.proof)
+        {
+            self.acceptor.half_open.prove(digest, now);
+        }
         if let Some(entry) = self.acceptor.half_open.find_syn(digest) {
-            if entry.on_answer(now) {
-                push_syn_ack(&mut self.answers, entry, syn.attempt);
-            }
+            push_syn_ack(&mut self.answers, now, entry, syn.attempt);
             return;
         }
         if self.acceptor.opened.contains(now, digest) {
             self.native.stats.replayed += 1;
             return;
         }
-        if !self.is_proven(now, peer, remote_id, &syn.proof) {
-            return;
-        }
         let source = self.config.source_of(&peer);
-        let has_room = self.acceptor.half_open.has_room_for(source)
-            && (!self.acceptor.half_open.is_full() || self.acceptor.evictions.take(now));
+        let is_proven = self.is_proven(now, peer, remote_id, &syn.proof);
+        if !is_proven && self.needs_proof(now, source) {
+            return self.retry(now, peer, remote_id);
+        }
+        let is_busy = self.answers.limit.is_busy(now);
+        let half_open = &self.acceptor.half_open;
+        // A SYN without a proof was counted by `needs_proof`.
+        let has_room = !is_proven
+            || half_open.has_room_for(source)
+                && (!half_open.is_full() || self.acceptor.evictions.take(now, is_busy));
         if !has_room {
             self.native.stats.source_limited += 1;
             return;
         }
         let own = self.draw_id();
-        let syn = ProvenSyn { peer, remote_id, packet, syn };
+        let syn = AdmittedSyn { peer, remote_id, packet, syn };
         match self.answer(now, &responder, own, &syn) {
             Ok(Answered { second, stage }) => {
                 // An invalid SYN takes an entry, too, and counts against the limit of its host: it
                 // has cost as much as a valid one.
                 self.native.stats.unauthentic += u64::from(second.is_empty());
-                let mut entry = HalfOpen::new(now, (peer, remote_id, digest), second, stage);
-                entry.on_answer(now);
-                push_syn_ack(&mut self.answers, &entry, syn.syn.attempt);
+                let mut entry = HalfOpen::new(now, (peer, remote_id, digest), is_proven, second, stage);
+                push_syn_ack(&mut self.answers, now, &mut entry, syn.syn.attempt);
                 let had_room = self.acceptor.half_open.insert(own.id, source, entry);
                 self.native.stats.half_open_dropped += u64::from(!had_room);
             }
@@ -105,7 +114,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         now: Instant,
         responder: &Arc<ResponderConfig>,
         own: OwnId,
-        syn: &ProvenSyn<'_, P>,
+        syn: &AdmittedSyn<'_, P>,
     ) -> Result<Answered, RefuseReason> {
         if !self.may_have_slot_for(now, &syn.peer) {
             return Err(RefuseReason::Busy);
@@ -128,7 +137,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         &mut self,
         pattern: Pattern,
         keys: Keys<'_>,
-        syn: &ProvenSyn<'_, P>,
+        syn: &AdmittedSyn<'_, P>,
     ) -> Option<(Responder, Option<Hello>)> {
         let (prologue, entropy) = (prologue(syn.packet), self.entropy.child());
         let (noise, payload) = Responder::accept(pattern, keys, &prologue, entropy, syn.syn.noise).ok()?;
@@ -145,7 +154,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         now: Instant,
         responder: &Arc<ResponderConfig>,
         own: OwnId,
-        syn: &ProvenSyn<'_, P>,
+        syn: &AdmittedSyn<'_, P>,
         First { mut noise, hello, secret }: First,
     ) -> Option<Answered> {
         let preferred = hello.as_ref().map_or(0, |hello| hello.params.aead);
@@ -212,25 +221,47 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         }
     }
 
-    /// True if the SYN proves the address. Otherwise requests a SYN with a cookie.
+    /// True if the SYN proves the address, whose bytes `digest` has collected.
     fn is_proven(&mut self, now: Instant, peer: P, remote_id: u64, proof: &Proof) -> bool {
-        let epoch = *self.acceptor.cookie_epoch.get_or_insert(now);
-        let now_s = now.saturating_duration_since(epoch).as_secs();
-        // `digest` has collected the bytes of this address.
-        let cookie_of = |set: &Self| set.acceptor.cookies.issue(now_s, &set.acceptor.address.0, remote_id);
-        let is_proven = match proof {
+        match proof {
             Proof::None => false,
             Proof::Retry(cookie) => {
+                let now_s = self.cookie_time(now);
                 self.acceptor.cookies.verify(cookie, now_s, &self.acceptor.address.0, remote_id)
             }
             Proof::Resumption(cookie) => self.redeem(now, peer, cookie),
-        };
-        if !is_proven && self.answers.reserve() {
-            let cookie: Cookie = cookie_of(self);
-            self.answers.push(peer, RETRY_LEN, |out| encode_retry(remote_id, &cookie, out));
-            self.native.stats.retries += 1;
         }
-        is_proven
+    }
+
+    /// True if a SYN without a proof gets no SYN-ACK.
+    fn needs_proof(&mut self, now: Instant, source: Option<u64>) -> bool {
+        if self.acceptor.half_open.is_full() {
+            return true;
+        }
+        let unproven = self.acceptor.half_open.unproven(source);
+        let is_busy = self.answers.limit.is_busy(now);
+        let was_required = self.acceptor.retry.is_required();
+        let needs_proof = self.acceptor.retry.needs_proof(now, unproven, is_busy);
+        self.native.stats.retry_periods += u64::from(!was_required && self.acceptor.retry.is_required());
+        needs_proof
+    }
+
+    /// Requests a SYN with a cookie.
+    fn retry(&mut self, now: Instant, peer: P, remote_id: u64) {
+        if !self.answers.reserve() {
+            return;
+        }
+        let now_s = self.cookie_time(now);
+        // `digest` has collected the bytes of this address.
+        let cookie = self.acceptor.cookies.issue(now_s, &self.acceptor.address.0, remote_id);
+        self.answers.push(peer, RETRY_LEN, |out| encode_retry(remote_id, &cookie, out));
+        self.native.stats.retries += 1;
+    }
+
+    /// Returns the seconds since the first SYN.
+    fn cookie_time(&mut self, now: Instant) -> u64 {
+        let epoch = *self.acceptor.cookie_epoch.get_or_insert(now);
+        now.saturating_duration_since(epoch).as_secs()
     }
 
     /// Uses the cookie of an earlier connection up.
@@ -259,7 +290,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
 
     /// Returns the digest of the parts of a SYN that its copies share, and collects the bytes of
     /// the address. SHA-256, so that the SYN of another peer cannot be given the same digest.
-    fn digest(&mut self, peer: P, packet: &[u8; SHORT_SYN], noise: &[u8]) -> u64 {
+    fn digest(&mut self, peer: P, packet: &[u8; SYN_MIN], noise: &[u8]) -> u64 {
         self.acceptor.address.0.clear();
         peer.hash(&mut self.acceptor.address);
         let fields = Sha256::new_with_prefix(prologue(packet)).chain_update(noise);
@@ -269,16 +300,33 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     }
 }
 
-/// Queues the SYN-ACK of a half-open connection, for the SYN with this attempt number; a REFUSE if
-/// message 1 was invalid.
-fn push_syn_ack<P: Copy + PartialEq>(answers: &mut Answers<P>, entry: &HalfOpen<P>, attempt: u8) {
-    if entry.second.is_empty() {
-        let reason = RefuseReason::WrongKey.code();
-        answers.push_proved(entry.peer, REFUSE_LEN, |out| encode_refuse(entry.remote_id, reason, out));
+/// Queues the SYN-ACK of a half-open connection, for the SYN with this attempt number, unless one
+/// left a moment ago; a REFUSE if message 1 was invalid. Those to unproved addresses share the
+/// limit of other answers.
+fn push_syn_ack<P: Copy + PartialEq>(
+    answers: &mut Answers<P>,
+    now: Instant,
+    entry: &mut HalfOpen<P>,
+    attempt: u8,
+) {
+    if !(entry.is_proven || answers.reserve()) || !entry.on_answer(now) {
         return;
     }
-    let len = syn_ack_len(&entry.second);
-    answers.push_proved(entry.peer, len, |out| encode_syn_ack(entry.remote_id, attempt, &entry.second, out));
+    let reason = RefuseReason::WrongKey.code();
+    let is_invalid = entry.second.is_empty();
+    let len = if is_invalid { REFUSE_LEN } else { syn_ack_len(&entry.second) };
+    let encode = |out: &mut [u8]| {
+        if is_invalid {
+            encode_refuse(entry.remote_id, reason, out);
+        } else {
+            encode_syn_ack(entry.remote_id, attempt, &entry.second, out);
+        }
+    };
+    if entry.is_proven {
+        answers.push_proved(entry.peer, len, encode);
+    } else {
+        answers.push(entry.peer, len, encode);
+    }
 }
 
 /// Returns the Noise pattern of a SYN and the secret that it mixes in. `None` for an unknown

@@ -151,7 +151,8 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         let Proven { half_open, established, .. } = proven;
         let close = refusal(&established, reason);
         let HalfOpen { peer, remote_id, syn, second, .. } = half_open;
-        let entry = HalfOpen::new(now, (peer, remote_id, syn), second.into(), Stage::Refused(close));
+        // Its keys prove its address.
+        let entry = HalfOpen::new(now, (peer, remote_id, syn), true, second.into(), Stage::Refused(close));
         let source = self.config.source_of(&peer);
         self.acceptor.half_open.insert(established.local_id, source, entry);
         self.repeat_refusal(now, peer, established.local_id);

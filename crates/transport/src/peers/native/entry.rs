@@ -118,10 +118,12 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         if !entry.connection.is_opening() {
             self.native.opening.remove(&id);
         }
-        if entry.remote_id.is_none()
-            && let Some(remote_id) = entry.connection.remote_id()
+        if let Some(remote_id) = entry.connection.remote_id()
+            && entry.remote_id != Some(remote_id)
         {
-            entry.remote_id = Some(remote_id);
+            if let Some(before) = entry.remote_id.replace(remote_id) {
+                self.native.by_remote.remove(&(before, id));
+            }
             self.native.by_remote.insert((remote_id, id));
         }
         if entry.is_released && entry.connection.closed().is_some() {

@@ -13,6 +13,7 @@ use std::time::Instant;
 use rdt_crypto::Space;
 
 use super::ConnectionSet;
+use crate::connection::Connection;
 use crate::wire::native::{
     Clear, DATA_HEADER, FIN_LEN, RESET_LEN, TAG, VERSIONS_LEN, Versions, connection_id, encode_reset,
     encode_versions, other_version, peek,
@@ -117,7 +118,11 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             self.native.stats.unknown += 1;
             return;
         };
+        let was_opening = entry.connection.is_opening();
         entry.connection.handle_clear(now, datagram);
+        if was_opening && !entry.connection.is_opening() {
+            self.remember_rtt(now, id);
+        }
         self.process_output(id);
     }
 
@@ -125,7 +130,10 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     pub(super) fn reset(&mut self, now: Instant, peer: P, id: u64) {
         self.native.stats.unknown += 1;
         let mut reset = [0; RESET_LEN];
-        encode_reset(id, &self.resets.key.token(id), &mut reset);
+        let token = self.resets.key.token(id);
+        // Nothing of the connection can have arrived, so its initiator may start again.
+        let is_forgotten = self.acceptor.responder.is_some() && self.acceptor.half_open.has_forgotten(id);
+        encode_reset(id, &if is_forgotten { token.of_half_open() } else { token }, &mut reset);
         self.native.stats.resets_sent += u64::from(self.answer_unknown(now, peer, &reset));
     }
 
@@ -143,9 +151,14 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         let candidates: Vec<u64> = with_id.map(|(_, id)| *id).take(MAX_SEARCHED).collect();
         for id in candidates {
             let Some(entry) = self.native.connections.get_mut(&id) else { continue };
-            let was_open = entry.connection.closed().is_none();
+            let is_reset =
+                |connection: &Connection| connection.closed().is_some() || connection.is_reopening();
+            let was_reset = is_reset(&entry.connection);
             entry.connection.handle_clear(now, datagram);
-            if was_open && entry.connection.closed().is_some() {
+            if !was_reset && is_reset(&entry.connection) {
+                if entry.connection.is_reopening() {
+                    self.native.opening.insert(id);
+                }
                 self.native.stats.resets_received += 1;
                 return self.process_output(id);
             }

@@ -1,6 +1,6 @@
-//! Digests of SYNs that opened a connection lately. The SYN of a recorded connection carries a
-//! cookie that is valid for up to 30 s; its digest is remembered for as long, so a replay of the
-//! recording opens no second connection.
+//! Digests of SYNs that opened a connection lately. They are remembered for 30 s, as long as a
+//! cookie in them is valid, so that copies on the path cost no handshake. A later replay gets no
+//! further than a half-open connection, because the responder's part of the keys is new.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};

@@ -1,6 +1,7 @@
 //! Sets of connections against each other in virtual time, over a small network in memory.
 
 mod address;
+mod exchanges;
 mod flips;
 mod floods;
 mod forged;

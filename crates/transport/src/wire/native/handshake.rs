@@ -8,11 +8,11 @@ use super::header::{self, HEADER, SEALED_MIN, put, u16_at, u64_at};
 use super::{SMALLEST_PATH, VERSION, Versions, check, payload};
 use crate::cookie::Cookie;
 
-/// Length of the shortest SYN, bytes. Its answer, a RETRY, is shorter, so that a forged source
-/// address cannot make the responder an amplifier.
-pub(crate) const SHORT_SYN: usize = 128;
-/// Length of the shortest SYN with a cookie, bytes. Its answer, a SYN-ACK, is shorter.
-pub(crate) const LONG_SYN: usize = 320;
+/// Length of the shortest SYN of any version, bytes. VERSIONS, which answers it, is shorter.
+pub(crate) const ANY_SYN: usize = 128;
+/// Length of the shortest SYN, bytes. Its answers, SYN-ACK and RETRY, are not longer, so that a
+/// forged source address cannot make the responder an amplifier.
+pub(crate) const SYN_MIN: usize = 320;
 /// Length of a RETRY, bytes.
 pub(crate) const RETRY_LEN: usize = HEADER + RETRY_COOKIE;
 /// Length of a REFUSE, bytes.
@@ -41,10 +41,10 @@ const FIRST_MAX: usize = KEY + KEY + NOISE_TAG + payload::HELLO_MAX + NOISE_TAG;
 /// Length of the longest second message, bytes: ephemeral key, sealed static key and payload of XX.
 const SECOND_MAX: usize = KEY + KEY + NOISE_TAG + payload::WELCOME_MAX + NOISE_TAG;
 
-const _: () = assert!(RETRY_LEN <= SHORT_SYN && REFUSE_LEN <= SHORT_SYN && VERSIONS_LEN <= SHORT_SYN);
-const _: () = assert!(SYN_COOKIE + RESUMPTION_COOKIE_BYTES + FIRST_MAX <= LONG_SYN);
+const _: () = assert!(RETRY_LEN <= SYN_MIN && REFUSE_LEN <= SYN_MIN && VERSIONS_LEN <= ANY_SYN);
+const _: () = assert!(SYN_COOKIE + RESUMPTION_COOKIE_BYTES + FIRST_MAX <= SYN_MIN);
 const _: () = assert!(SYN_COOKIE + RESUMPTION_COOKIE_BYTES + FIRST_MAX + payload::NAME_MAX <= SMALLEST_PATH);
-const _: () = assert!(SYN_ACK_NOISE + SECOND_MAX <= LONG_SYN);
+const _: () = assert!(SYN_ACK_NOISE + SECOND_MAX <= SYN_MIN);
 // A RESET must be shorter than any packet that it answers, or two hosts could answer each other
 // forever.
 const _: () = assert!(RESET_LEN < SEALED_MIN);
@@ -54,7 +54,7 @@ const _: () = assert!(RESET_LEN < SEALED_MIN);
 pub(crate) struct Syn<'a> {
     /// Proof of the initiator's address.
     pub(crate) proof: Proof,
-    /// Attempt number among the SYNs with the same proof, 1 to 255, saturating.
+    /// Attempt number, 1 to 255, saturating.
     pub(crate) attempt: u8,
     /// Number of the Noise pattern.
     pub(crate) pattern: u8,
@@ -65,14 +65,14 @@ pub(crate) struct Syn<'a> {
     pub(crate) versions: Versions,
     /// Identifier of the shared secret that the initiator mixes in; 0 for none.
     pub(crate) secret_id: u64,
-    /// First message of the Noise handshake; empty without a proof.
+    /// First message of the Noise handshake.
     pub(crate) noise: &'a [u8],
 }
 
 /// Proof of an address in a SYN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Proof {
-    /// None: requests a RETRY.
+    /// None. A busy responder answers by a RETRY.
     None,
     /// Cookie of a RETRY.
     Retry(Cookie),
@@ -98,11 +98,6 @@ impl Proof {
             _ => None,
         };
         proof.ok_or(WireError::Length)
-    }
-
-    /// Returns the length of the shortest SYN with this proof, bytes.
-    fn syn_min(&self) -> usize {
-        if matches!(self, Self::None) { SHORT_SYN } else { LONG_SYN }
     }
 }
 
@@ -164,7 +159,7 @@ impl<'a> Clear<'a> {
 /// Returns the prologue of the Noise handshake: the clear fields of a SYN that negotiate. With
 /// another prologue at either side the handshake fails, so none of them can be changed unseen.
 /// Length, check, attempt and proof are left out, because they change from SYN to SYN.
-pub(crate) fn prologue(syn: &[u8; SHORT_SYN]) -> [u8; PROLOGUE] {
+pub(crate) fn prologue(syn: &[u8; SYN_MIN]) -> [u8; PROLOGUE] {
     let mut prologue = [0; PROLOGUE];
     prologue[..4].copy_from_slice(b"rdt2");
     prologue[4..6].copy_from_slice(&syn[..2]);
@@ -173,9 +168,9 @@ pub(crate) fn prologue(syn: &[u8; SHORT_SYN]) -> [u8; PROLOGUE] {
     prologue
 }
 
-/// Returns the length of a SYN with its padding, bytes. Only one with a proof has a Noise message.
+/// Returns the length of a SYN with its padding, bytes.
 pub(crate) fn syn_len(syn: &Syn<'_>) -> usize {
-    syn.proof.syn_min().max(SYN_COOKIE + syn.proof.bytes().len() + syn.noise.len())
+    SYN_MIN.max(SYN_COOKIE + syn.proof.bytes().len() + syn.noise.len())
 }
 
 /// Writes a SYN; `out` has [`syn_len`] bytes, or more to pad it further.
@@ -244,7 +239,7 @@ pub(crate) fn encode_versions(connection_id: u64, versions: Versions, out: &mut 
 /// all versions have the same length limit and check, so invalid datagrams get no answer.
 pub(crate) fn other_version(datagram: &[u8]) -> Option<u64> {
     let (version, connection_id) = header::peek_syn(datagram)?;
-    let is_valid = version != VERSION && datagram.len() >= SHORT_SYN && check::verify(datagram).is_ok();
+    let is_valid = version != VERSION && datagram.len() >= ANY_SYN && check::verify(datagram).is_ok();
     is_valid.then_some(connection_id)
 }
 
@@ -262,16 +257,13 @@ fn begin(kind: PacketKind, noise: usize, connection_id: u64, out: &mut [u8]) {
 }
 
 fn decode_syn(datagram: &[u8], noise: usize) -> Result<Syn<'_>, WireError> {
-    let packet = datagram.first_chunk::<SHORT_SYN>().ok_or(WireError::Truncated)?;
+    let packet = datagram.first_chunk::<SYN_MIN>().ok_or(WireError::Truncated)?;
     let [len, attempt, pattern, aeads] = [16, 17, 18, 19].map(|at| packet[at]);
     let proof = Proof::decode(len, &packet[SYN_COOKIE..])?;
-    if datagram.len() < proof.syn_min() {
-        return Err(WireError::Truncated);
-    }
     if u16_at(packet, 22) != 0 {
         return Err(WireError::Reserved);
     }
-    if attempt == 0 || (proof == Proof::None && noise > 0) {
+    if attempt == 0 {
         return Err(WireError::Params);
     }
     let versions = Versions::from_bits(u16_at(packet, 20)).filter(|versions| versions.contains_ours());

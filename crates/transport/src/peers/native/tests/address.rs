@@ -361,7 +361,7 @@ fn moved_sender_starts_anew() {
         }
         let cwnd = |sets: &[ConnectionSet<Sent>; 2]| sets[CLIENT].get(id).unwrap().stats().sender.cwnd;
         assert!(cwnd(&sets) > 20_000, "{}", cwnd(&sets));
-        write(&mut sets, now, 1);
+        write(&mut sets, now, 5000);
         exchange(&mut sets, now, to);
         assert_eq!(cwnd(&sets) < 15_000, is_moved, "{}", cwnd(&sets));
     }

@@ -11,19 +11,27 @@ const REPLY: &[u8] = b"reply";
 /// Number of packets at the start of a connection to which tests do something.
 const POSITIONS: usize = 12;
 
+/// All handshakes, without and with a RETRY.
+fn handshakes() -> impl Iterator<Item = ((Pattern, bool), bool)> {
+    [false, true].into_iter().flat_map(|is_retried| HANDSHAKES.map(|handshake| (handshake, is_retried)))
+}
+
 /// Runs one connection and returns the network afterwards.
 fn exchange(
     seed: u64,
-    (pattern, has_secret): (Pattern, bool),
+    ((pattern, has_secret), is_retried): ((Pattern, bool), bool),
     rule: impl Fn(usize) -> Fate + 'static,
 ) -> Network {
     let mut network = client_and_server(seed);
+    if is_retried {
+        network.require_proofs(SERVER);
+    }
     network.rule = Box::new(move |index, _| rule(index));
     network.hosts[SERVER].reply = Some(REPLY.to_vec());
     let id = network.connect(CLIENT, SERVER, initiator(pattern, has_secret), REQUEST);
     network.run(Duration::from_secs(60));
 
-    let case = format!("seed {seed} {pattern:?} secret {has_secret}");
+    let case = format!("seed {seed} {pattern:?} secret {has_secret} retried {is_retried}");
     let ours = &network.hosts[CLIENT].streams[&id];
     assert_eq!((&*ours.incoming, &ours.closed), (REPLY, &Some(Closed::Finished)), "{case}");
     assert_eq!(ours.peer, Some(key(SERVER_KEY).public()), "{case}");
@@ -44,10 +52,11 @@ fn exchange(
 
 #[test]
 fn every_pattern_connects() {
-    for handshake in HANDSHAKES {
+    for handshake in handshakes() {
         let network = exchange(1, handshake, |_| Fate::Deliver);
-        let stats = network.hosts[SERVER].set.stats();
-        assert_eq!((stats.syns, stats.retries, stats.accepted, stats.unauthentic), (2, 1, 1, 0));
+        let (stats, retries) = (network.hosts[SERVER].set.stats(), u64::from(handshake.1));
+        assert_eq!((stats.syns, stats.retries), (1 + retries, retries));
+        assert_eq!((stats.accepted, stats.unauthentic), (1, 0));
         assert_eq!((stats.malformed, stats.unknown, stats.refused), (0, 0, 0));
         assert_eq!(network.hosts[CLIENT].set.stats().unauthentic, 0);
     }
@@ -55,7 +64,7 @@ fn every_pattern_connects() {
 
 #[test]
 fn single_lost_packet_only_delays() {
-    for handshake in HANDSHAKES {
+    for handshake in handshakes() {
         for lost in 0..POSITIONS {
             exchange(2, handshake, move |index| if index == lost { Fate::Drop } else { Fate::Deliver });
         }
@@ -64,7 +73,7 @@ fn single_lost_packet_only_delays() {
 
 #[test]
 fn single_duplicate_changes_nothing() {
-    for handshake in HANDSHAKES {
+    for handshake in handshakes() {
         for copied in 0..POSITIONS {
             let rule = move |index| if index == copied { Fate::Duplicate } else { Fate::Deliver };
             let network = exchange(3, handshake, rule);
@@ -75,7 +84,7 @@ fn single_duplicate_changes_nothing() {
 
 #[test]
 fn single_late_packet_changes_nothing() {
-    for handshake in HANDSHAKES {
+    for handshake in handshakes() {
         for late in 0..POSITIONS {
             for ms in [15, 3000] {
                 let delay = Fate::Delay(Duration::from_millis(ms));
@@ -88,7 +97,7 @@ fn single_late_packet_changes_nothing() {
 #[test]
 fn lossy_network_connects_all() {
     for seed in 0..40 {
-        let handshake = HANDSHAKES[usize::try_from(seed).unwrap() % HANDSHAKES.len()];
+        let handshake = handshakes().nth(usize::try_from(seed).unwrap() % (2 * HANDSHAKES.len())).unwrap();
         exchange(seed, handshake, move |index| {
             let mut numbers = rdt_testing::Numbers::new(seed * 1000 + index as u64);
             match numbers.below(10) {
@@ -104,6 +113,7 @@ fn lossy_network_connects_all() {
 #[test]
 fn resumption_cookie_saves_retry_once() {
     let mut network = client_and_server(5);
+    network.require_proofs(SERVER);
     let first = network.connect(CLIENT, SERVER, initiator(Pattern::Xx, false), REQUEST);
     let end = network.now + Duration::from_secs(1);
     network.run_until(end, |network| network.hosts[CLIENT].streams[&first].is_connected);
@@ -144,7 +154,7 @@ fn silent_half_open_connection_expires() {
     for handshake in HANDSHAKES {
         network.connect(CLIENT, SERVER, initiator(handshake.0, handshake.1), REQUEST);
     }
-    let end = network.now + Duration::from_secs(20);
+    let end = network.now + Duration::from_secs(9);
     network.run_until(end, |_| false);
     assert_eq!(network.hosts[SERVER].set.half_open(), HANDSHAKES.len());
     network.run(Duration::from_secs(120));
@@ -158,11 +168,12 @@ fn silent_half_open_connection_expires() {
 fn expired_cookie_gets_another_one() {
     for handshake in HANDSHAKES {
         let mut network = client_and_server(10);
-        let (start, long_syn) = (network.now, crate::wire::native::LONG_SYN);
+        network.require_proofs(SERVER);
+        let start = network.now;
         network.hosts[SERVER].reply = Some(REPLY.to_vec());
         let id = network.connect(CLIENT, SERVER, initiator(handshake.0, handshake.1), REQUEST);
         network.rule =
-            Box::new(move |_, d| if d.bytes.len() == long_syn { Fate::Drop } else { Fate::Deliver });
+            Box::new(|_, d| if d.bytes[1] == 1 && d.bytes[16] > 0 { Fate::Drop } else { Fate::Deliver });
         network.run_until(start + Duration::from_secs(40), |_| false);
         network.rule = Box::new(|_, _| Fate::Deliver);
         network.run(Duration::from_secs(20));
@@ -208,6 +219,123 @@ fn set_without_listen_answers_no_syn() {
     network.run(Duration::from_secs(5));
     let (to_client, _) = network.bytes_to_and_from(network.hosts[CLIENT].address);
     assert_eq!(to_client, 0);
+}
+
+/// A host that is known: the lost SYN is repeated after three round trips instead of 1 s.
+#[test]
+fn lost_syn_to_known_host_is_repeated_after_three_rtts() {
+    for is_known in [false, true] {
+        let mut network = client_and_server(13);
+        if is_known {
+            let first = network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), REQUEST);
+            network.run(Duration::from_secs(1));
+            assert!(network.hosts[CLIENT].streams[&first].is_connected);
+        }
+        let mut is_lost = false;
+        network.rule = Box::new(move |_, datagram| {
+            let loses = datagram.bytes[1] == 1 && !std::mem::replace(&mut is_lost, true);
+            if loses { Fate::Drop } else { Fate::Deliver }
+        });
+        let start = network.now;
+        let id = network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), REQUEST);
+        let end = start + Duration::from_secs(5);
+        assert!(network.run_until(end, |network| network.hosts[CLIENT].streams[&id].is_connected));
+        let (took, rtt) = (network.now - start, 2 * network::DELAY);
+        let expected = if is_known { 4 * rtt } else { Duration::from_secs(1) + rtt };
+        assert!((expected..expected + Duration::from_millis(3)).contains(&took), "{is_known}: {took:?}");
+    }
+}
+
+/// The responder forgets the handshake after its SYN-ACK because its table is full. After a restart
+/// it does not know whether data had arrived, so the connection ends.
+#[test]
+fn forgotten_handshake_starts_again() {
+    for handshake in HANDSHAKES {
+        for is_restarted in [false, true] {
+            let mut network = client_and_server(12);
+            network.hosts[SERVER].reply = Some(REPLY.to_vec());
+            let request = vec![7; 100_000];
+            let id = network.connect(CLIENT, SERVER, initiator(handshake.0, handshake.1), &request);
+            let (start, end) = (network.now, network.now + Duration::from_secs(5));
+            assert!(network.run_until(end, |network| network.log.last().is_some_and(|d| d.bytes[1] == 3)));
+            if is_restarted {
+                network.restart(SERVER);
+            }
+            network.hosts[SERVER].set.stop_listening();
+            network.hosts[SERVER].set.listen(responder());
+            network.run(Duration::from_secs(60));
+            let (ours, case) = (&network.hosts[CLIENT].streams[&id], format!("{handshake:?} {is_restarted}"));
+            let stats = network.hosts[CLIENT].set.stats();
+            assert_eq!(stats.resets_received, 1, "{case}: {stats:?}");
+            if is_restarted {
+                assert_eq!(ours.closed, Some(Closed::Reset), "{case}");
+                continue;
+            }
+            assert_eq!((&*ours.incoming, &ours.closed), (REPLY, &Some(Closed::Finished)), "{case}");
+            let theirs: Vec<_> = network.hosts[SERVER].streams.values().collect();
+            assert_eq!(theirs.len(), 1, "{case}");
+            assert_eq!(
+                (&theirs[0].incoming, &theirs[0].closed),
+                (&request, &Some(Closed::Finished)),
+                "{case}"
+            );
+            // The second SYN leaves 1 s after the first.
+            let is_syn = |(datagram, _): &(&network::Datagram, &Instant)| datagram.bytes[1] == 1;
+            let syns: Vec<_> = network.log.iter().zip(&network.sent_at).filter(is_syn).collect();
+            assert_eq!(syns.len(), 2, "{case}");
+            assert_eq!(*syns[1].1 - start, Duration::from_secs(1), "{case}");
+        }
+    }
+}
+
+/// Each handshake is forgotten, three times in a row. The application writes and ends its stream
+/// meanwhile.
+#[test]
+fn handshake_starts_again_as_often_as_it_is_forgotten() {
+    for handshake in HANDSHAKES {
+        let mut network = client_and_server(14);
+        network.hosts[SERVER].reply = Some(REPLY.to_vec());
+        let id = network.connect(CLIENT, SERVER, initiator(handshake.0, handshake.1), REQUEST);
+        network.hosts[CLIENT].streams.get_mut(&id).unwrap().finish = false;
+        for _ in 0..3 {
+            let (end, before) = (network.now + Duration::from_secs(5), network.log.len());
+            let is_syn_ack = |network: &Network| network.log[before..].iter().any(|d| d.bytes[1] == 3);
+            assert!(network.run_until(end, is_syn_ack), "{handshake:?}");
+            network.hosts[SERVER].set.stop_listening();
+            network.hosts[SERVER].set.listen(responder());
+            network.run(Duration::from_millis(100));
+        }
+        let stream = network.hosts[CLIENT].streams.get_mut(&id).unwrap();
+        stream.outgoing.extend_from_slice(b" and more");
+        stream.finish = true;
+        network.run(Duration::from_secs(60));
+        assert_eq!(network.hosts[CLIENT].streams[&id].closed, Some(Closed::Finished), "{handshake:?}");
+        let theirs: Vec<_> = network.hosts[SERVER].streams.values().collect();
+        assert_eq!((theirs.len(), &*theirs[0].incoming), (1, &b"request and more"[..]), "{handshake:?}");
+        assert_eq!(network.hosts[CLIENT].set.stats().resets_received, 3, "{handshake:?}");
+    }
+}
+
+/// The responder has delivered a request, and its answers are lost. After its restart the
+/// initiator does not send the request again.
+#[test]
+fn delivered_request_is_not_sent_again() {
+    for handshake in HANDSHAKES {
+        let mut network = client_and_server(15);
+        let server = network.hosts[SERVER].address;
+        network.rule = Box::new(move |_, datagram| {
+            let is_lost = datagram.from == server && datagram.bytes[1] != 3;
+            if is_lost { Fate::Drop } else { Fate::Deliver }
+        });
+        let id = network.connect(CLIENT, SERVER, initiator(handshake.0, handshake.1), REQUEST);
+        network.run(Duration::from_secs(2));
+        network.restart(SERVER);
+        network.hosts[SERVER].set.listen(responder());
+        network.rule = Box::new(|_, _| Fate::Deliver);
+        network.run(Duration::from_secs(60));
+        assert_eq!(network.hosts[CLIENT].streams[&id].closed, Some(Closed::Reset), "{handshake:?}");
+        assert!(network.hosts[SERVER].streams.is_empty(), "{handshake:?}");
+    }
 }
 
 #[test]
@@ -256,6 +384,7 @@ fn ended_connection_leaves_with_output_before_timer() {
 #[test]
 fn later_retry_leaves_rtt_of_earlier_syn() {
     let mut network = client_and_server(1);
+    network.require_proofs(SERVER);
     network.hosts[SERVER].reply = Some(Vec::new());
     // SYN, RETRY, SYN, and its SYN-ACK, which is late. The next SYN is lost.
     let late = Duration::from_millis(1100);

@@ -129,6 +129,11 @@ impl Network {
         host.streams.clear();
     }
 
+    /// Makes a host answer each SYN without a cookie by a RETRY.
+    pub(super) fn require_proofs(&mut self, host: usize) {
+        self.hosts[host].set.acceptor.retry = RetryPolicy::new(0);
+    }
+
     /// Opens a connection from host `from` to host `to`, which sends `bytes` and ends its stream.
     pub(super) fn connect(
         &mut self,

@@ -14,7 +14,8 @@ fn end_at_initiator(config: ResponderConfig, keys: InitiatorConfig) -> (Option<C
     let mut network = client_and_server(1);
     network.hosts[SERVER].set.listen(config);
     let id = network.connect(CLIENT, SERVER, keys, b"request");
-    network.run(Duration::from_secs(1));
+    // A refusal without a proof is believed at the second SYN, after 1 s.
+    network.run(Duration::from_secs(2));
     (network.hosts[CLIENT].streams[&id].closed.clone(), network)
 }
 
@@ -142,7 +143,9 @@ fn one_time_secret_opens_one_connection() {
         network.connect(CLIENT, SERVER, initiator(pattern, true), b"request");
         network.run(Duration::from_secs(2));
         let stats = network.hosts[SERVER].set.stats();
-        assert_eq!((stats.accepted, stats.refused), (1, 2), "{pattern:?}");
+        // The later one is refused at each of its SYNs.
+        assert_eq!(stats.accepted, 1, "{pattern:?}");
+        assert!(stats.refused >= 3, "{pattern:?}: {}", stats.refused);
         let ended = network.hosts[CLIENT].streams.values().filter(|stream| stream.closed.is_some());
         assert_eq!(ended.count(), 2, "{pattern:?}");
     }
@@ -158,7 +161,7 @@ fn full_set_refuses_until_place_is_free() {
         network.hosts[SERVER].set.listen(responder());
         let connect = |network: &mut Network| {
             let id = network.connect(CLIENT, SERVER, initiator(pattern, has_secret), b"request");
-            network.run(Duration::from_secs(1));
+            network.run(Duration::from_secs(2));
             network.hosts[CLIENT].streams[&id].closed.clone()
         };
         assert_eq!([connect(&mut network), connect(&mut network)], [None, None], "{pattern:?}");
@@ -180,14 +183,14 @@ fn silent_peer_loses_its_place_in_full_set() {
     network.hosts[server].set.listen(responder());
     let connect = |network: &mut Network, from: usize| {
         let id = network.connect(from, server, initiator(Pattern::Xx, false), b"request");
-        network.run(Duration::from_secs(1));
+        network.run(Duration::from_secs(2));
         network.hosts[from].streams[&id].closed.clone()
     };
     assert_eq!([connect(&mut network, hosts[0]), connect(&mut network, hosts[1])], [None, None]);
     let killed = network.hosts[hosts[0]].address;
     network.rule =
         Box::new(move |_, datagram| if datagram.from == killed { Fate::Drop } else { Fate::Deliver });
-    network.run(Duration::from_secs(17));
+    network.run(Duration::from_secs(13));
     let busy = Some(Closed::Refused(RefuseReason::Busy));
     assert_eq!(connect(&mut network, hosts[2]), busy, "perhaps its path comes back");
     network.run(Duration::from_secs(4));
@@ -226,7 +229,7 @@ fn host_takes_half_of_all_places() {
     network.hosts[SERVER].set.listen(responder());
     let connect = |network: &mut Network, from: usize| {
         let id = network.connect(from, SERVER, initiator(Pattern::Xx, false), b"request");
-        network.run(Duration::from_millis(300));
+        network.run(Duration::from_secs(2));
         network.hosts[from].streams[&id].closed.clone()
     };
     let greedy: Vec<_> = (0..20).map(|_| connect(&mut network, 2)).collect();
@@ -240,7 +243,7 @@ fn other_identity_gets_no_connection() {
     for pattern in [Pattern::Nk, Pattern::Ik] {
         let config = ResponderConfig { identity: key(9), ..responder() };
         let (closed, network) = end_at_initiator(config, initiator(pattern, false));
-        assert_eq!(closed, None, "{pattern:?}");
+        assert_eq!(closed, Some(Closed::Refused(RefuseReason::WrongKey)), "{pattern:?}");
         assert!(network.hosts[SERVER].streams.is_empty());
     }
 }
@@ -273,6 +276,7 @@ fn closed_port_ends_connect_at_second_syn() {
 fn retry_outweighs_earlier_port_unreachable() {
     let server = "198.51.100.1:2000";
     let mut network = client_and_server(1);
+    network.require_proofs(SERVER);
     let id = network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), b"request");
     network.hosts[SERVER].reply = Some(Vec::new());
     network.rule = Box::new(|_, _| Fate::Drop);

@@ -35,7 +35,9 @@ fn replayed_connection_opens_nothing() {
             let set = &network.hosts[SERVER].set;
             let case = format!("{handshake:?} after {after_s} s");
             assert_eq!((set.stats().accepted, network.hosts[SERVER].streams.len()), (1, 1), "{case}");
-            assert_eq!(set.half_open(), 0, "{case}");
+            // The SYN is remembered for 30 s. After that its answer opens nothing, as the packets
+            // that follow it belong to another one.
+            assert_eq!(set.half_open(), usize::from(after_s > 30), "{case}");
             // Every packet is answered by at most as many bytes.
             let (answered, _) = network.bytes_to_and_from(client);
             let replayed: usize = sent.iter().filter(|d| d.to == server).map(|d| d.bytes.len()).sum();
@@ -56,7 +58,7 @@ fn replay_from_other_address_opens_nothing() {
         }
         network.run(Duration::from_secs(1));
         let stats = network.hosts[SERVER].set.stats();
-        assert_eq!((stats.accepted, network.hosts[SERVER].set.half_open()), (1, 0), "{handshake:?}");
+        assert_eq!((stats.accepted, network.hosts[SERVER].set.half_open()), (1, 1), "{handshake:?}");
     }
 }
 

@@ -9,7 +9,7 @@ use super::*;
 use crate::connection::{RefuseReason, params_of};
 use crate::receiver::Offer;
 use crate::wire::native::{
-    self, Clear, RETRY_LEN, Reply, SHORT_SYN, Versions, Welcome, encode_retry, encode_syn, encode_syn_ack,
+    self, Clear, RETRY_LEN, Reply, SYN_MIN, Versions, Welcome, encode_retry, encode_syn, encode_syn_ack,
     prologue, syn_ack_len,
 };
 
@@ -148,7 +148,7 @@ fn takes(unencrypted: bool, aead: Aead) -> bool {
     let Ok(Clear::Syn(decoded)) = Clear::decode(&syn) else { panic!("no SYN") };
     let identity = key(SERVER_KEY);
     let keys = Keys { local: Some(&identity), ..Keys::default() };
-    let prologue = prologue(syn.first_chunk::<SHORT_SYN>().unwrap());
+    let prologue = prologue(syn.first_chunk::<SYN_MIN>().unwrap());
     let mut entropy = Entropy::from_seed([9; 32]);
     let (mut noise, _) =
         Responder::accept(Pattern::Ik, keys, &prologue, entropy.child(), decoded.noise).unwrap();

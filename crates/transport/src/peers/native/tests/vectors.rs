@@ -25,12 +25,14 @@ struct Script {
     pattern: Pattern,
     has_secret: bool,
     aead: Aead,
+    /// True if the responder asks for a proof of the address.
+    is_retried: bool,
 }
 
 const SCRIPTS: [Script; 3] = [
-    Script { pattern: Pattern::Ik, has_secret: true, aead: Aead::Aes128Gcm },
-    Script { pattern: Pattern::Xx, has_secret: false, aead: Aead::ChaCha20Poly1305 },
-    Script { pattern: Pattern::Nk, has_secret: false, aead: Aead::Aes256Gcm },
+    Script { pattern: Pattern::Ik, has_secret: true, aead: Aead::Aes128Gcm, is_retried: true },
+    Script { pattern: Pattern::Xx, has_secret: false, aead: Aead::ChaCha20Poly1305, is_retried: false },
+    Script { pattern: Pattern::Nk, has_secret: false, aead: Aead::Aes256Gcm, is_retried: false },
 ];
 
 /// What each side writes, in key phases 0 and 1.
@@ -57,6 +59,9 @@ fn play(script: &Script, alone: Option<(usize, &[Packet])>) -> (Vec<Packet>, Net
         let mut config = responder();
         config.config.aead = Some(script.aead);
         network.hosts[SERVER].set.listen(config);
+        if script.is_retried {
+            network.require_proofs(SERVER);
+        }
     }
     if plays(CLIENT) {
         let keys = initiator(script.pattern, script.has_secret);
@@ -68,7 +73,7 @@ fn play(script: &Script, alone: Option<(usize, &[Packet])>) -> (Vec<Packet>, Net
     }
     let mut others = alone.map_or(&[][..], |(_, packets)| packets).iter().peekable();
     // The responder answers, both update their keys and write, both end their streams.
-    for (step, ms) in [150, 200, 300, 600].into_iter().enumerate() {
+    for (step, ms) in [150, 250, 350, 650].into_iter().enumerate() {
         let end = start + Duration::from_millis(ms);
         while let Some(packet) = others.next_if(|packet| start + packet.at < end) {
             if !plays(packet.side) {
@@ -171,7 +176,7 @@ fn record_has_both_key_phases() {
             for phase in [0, 1] {
                 let is_data = |packet: &&Packet| packet.side == side && packet.bytes[1] == 4;
                 let in_phase = recorded.iter().filter(is_data).filter(|data| data.bytes[2] & 3 == phase);
-                assert_eq!(in_phase.count(), 1, "{}, {}, phase {phase}", name(script), SIDES[side]);
+                assert!(in_phase.count() > 0, "{}, {}, phase {phase}", name(script), SIDES[side]);
             }
         }
     }
@@ -215,11 +220,11 @@ fn write_vectors() {
         let (packets, _) = play(script, None);
         put(&format!("== {}", name(script)), &[]);
         let message = |side: usize, kind: u8, at: usize| {
-            let is_it = |p: &&Packet| p.side == side && p.bytes[1] == kind && p.bytes.len() > 128;
+            let is_it = |p: &&Packet| p.side == side && p.bytes[1] == kind;
             &packets.iter().find(is_it).unwrap().bytes[at..at + 32]
         };
         let statics = [key(CLIENT_KEY), key(SERVER_KEY)].map(|key| *key.to_bytes());
-        let ephemerals = [message(CLIENT, 1, 64), message(SERVER, 3, 24)];
+        let ephemerals = [message(CLIENT, 1, 32), message(SERVER, 3, 24)];
         for (side, name) in SIDES.iter().enumerate() {
             if side == SERVER || script.pattern != Pattern::Nk {
                 put(&format!("{name}'s static private key"), &statics[side]);
