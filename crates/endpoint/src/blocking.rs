@@ -7,6 +7,7 @@ mod wait;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Context;
 use std::time::Duration;
 
 use rdt_udp::wildcard_for;
@@ -26,9 +27,10 @@ use wait::Wait;
 /// endpoint.
 ///
 /// A call that waits does the endpoint's work. If several calls wait, or none, a thread of the
-/// endpoint does it. When the last clone is dropped, connections whose streams exist are closed at
-/// once. Connections of dropped streams continue in the background until all is delivered; before
-/// the program ends, wait for that with [`Endpoint::wait_idle`].
+/// endpoint does it. Connections of dropped streams continue in the background until all is
+/// delivered. The drop of the last clone waits for that, for at most 30 s, because the program may
+/// end next; [`Endpoint::wait_idle`] waits longer, and says whether all was delivered. Then
+/// connections whose streams exist are closed.
 #[derive(Clone)]
 pub struct Endpoint(Arc<EndpointHandle>, Arc<Driver>);
 
@@ -121,6 +123,26 @@ impl Endpoint {
 }
 
 endpoint_methods!(Endpoint, Listener);
+
+/// Longest wait of the drop of an endpoint.
+const DROP_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time between two looks, if another call does the endpoint's work meanwhile.
+const DROP_INTERVAL: Duration = Duration::from_millis(20);
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        if Arc::strong_count(&self.0) > 1 || std::thread::panicking() {
+            return;
+        }
+        let deadline = rdt_udp::clock::now() + DROP_TIMEOUT;
+        while rdt_udp::clock::now() < deadline {
+            let poll_delivered = |_: &mut Context<'_>| self.0.0.with(|core, _| core.poll_delivered_all());
+            if self.1.block_on(Some(DROP_INTERVAL), poll_delivered).is_some() {
+                return;
+            }
+        }
+    }
+}
 
 /// Connections that peers open. The drop of the listener closes those that were not accepted.
 /// Keeps its endpoint open.

@@ -84,8 +84,12 @@
 //! minutes.
 //!
 //! Written bytes leave without a flush. A program that ends right after its last write waits for
-//! `delivered`, or for the endpoint's `wait_idle`, because the packets leave with the program's
-//! runtime or process.
+//! `delivered`, or for the endpoint's `wait_idle`, because the rest leaves with the program's
+//! runtime or process. With threads, the drop of the last endpoint waits for it for at most 30 s.
+//!
+//! A packet that is not full waits for the ACK of an earlier one, so that small writes share
+//! packets (draft-minshall-nagle-01). Requests and answers that consist of several writes want
+//! `set_nodelay(true)`.
 //!
 //! ## Errors
 //!

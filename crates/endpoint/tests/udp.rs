@@ -259,6 +259,24 @@ fn check_dropped_endpoint([client, server]: [blocking::Endpoint; 2]) {
     assert_eq!(near.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionAborted);
 }
 
+/// As at the end of `main`: the stream is dropped after its last write, then its endpoint.
+#[test]
+fn dropped_stream_and_endpoint_deliver_what_was_written() {
+    let _watchdog = Watchdog::new();
+    for [client, server] in blocking_pairs() {
+        let listener = server.listen(Listen::new(identity())).unwrap();
+        let data = pattern(3_000_000);
+        let reader = thread::spawn(move || {
+            let mut got = Vec::new();
+            listener.accept().unwrap().read_to_end(&mut got).map(|_| got)
+        });
+        let mut stream = client.connect(server.local_addr(), connect()).unwrap();
+        stream.write_all(&data).unwrap();
+        drop((stream, client));
+        assert!(reader.join().unwrap().unwrap() == data);
+    }
+}
+
 /// Writes a byte and reads its echo, `count` times.
 fn ping(stream: &mut blocking::Stream, count: usize) {
     for index in 0..count {

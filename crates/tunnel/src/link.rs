@@ -15,7 +15,7 @@ use rdt_trust::{Dialer, PathOptions, Remote, bind_towards, race};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-use crate::protocol::{OPEN, PeerEnd};
+use crate::protocol::{OPEN, PeerEnd, connection};
 use crate::report::Report;
 
 /// Time for the answer to the test of a new link.
@@ -68,7 +68,7 @@ impl Link {
             endpoint,
             dialer: Arc::new(dialer),
             remote,
-            config: path.connection(),
+            config: connection(path),
             report: report.clone(),
             addresses: Mutex::default(),
             cookies: Mutex::default(),

@@ -1,14 +1,21 @@
-//! Protocol between both ends of a tunnel: the first byte of a stream, and the codes of CLOSE.
+//! Protocol between both ends of a tunnel: the first byte of a stream, the codes of CLOSE, and the
+//! parameters of connections.
 
 use std::io;
 
 use rdt_endpoint::StreamError;
-use rdt_transport::{Closed, RefuseReason};
-use rdt_trust::is_silent;
+use rdt_transport::{Closed, ConnectionConfig, RefuseReason};
+use rdt_trust::{PathOptions, is_silent};
 
 /// First byte of a client's stream: connect to the target. A stream that ends without a byte only
 /// tests whether the client is admitted. Other values are for later versions.
 pub(crate) const OPEN: u8 = 1;
+
+/// Returns the parameters of a connection over this path. The programs at both ends of the tunnel
+/// decide what is sent together.
+pub(crate) fn connection(path: &PathOptions) -> ConnectionConfig {
+    ConnectionConfig { nodelay: true, ..path.connection() }
+}
 
 /// Application's code in a CLOSE. docs/PROGRAMS.md lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

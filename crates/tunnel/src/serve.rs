@@ -21,7 +21,7 @@ use tokio::time::timeout;
 
 use crate::args::{DEFAULT_PORT, ServeArgs};
 use crate::copy::Local;
-use crate::protocol::{Code, OPEN};
+use crate::protocol::{Code, OPEN, connection};
 use crate::report::Report;
 use crate::session::{Outcome, carry};
 use crate::{Ended, finish};
@@ -54,7 +54,7 @@ pub(crate) async fn serve(args: &ServeArgs, report: &Report, stop: &TaskStop) ->
         move || connect_target(to.clone())
     };
     let places = Arc::new(Semaphore::new(max_connections as usize));
-    let listener = listen(&endpoint, &gate, args.path.connection(), &places)
+    let listener = listen(&endpoint, &gate, connection(&args.path), &places)
         .map_err(|error| Failure::system("listen")(error.into()))?;
     accept_all(listener, &places, dial, report, stop).await
 }

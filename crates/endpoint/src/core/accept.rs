@@ -178,6 +178,11 @@ impl Core {
         Poll::Pending
     }
 
+    /// Ready once no outgoing stream of a dropped handle is on its way. Wakes no task.
+    pub(crate) fn poll_delivered_all(&self) -> Poll<()> {
+        if self.stopped.is_none() && self.set.delivers_released() { Poll::Pending } else { Poll::Ready(()) }
+    }
+
     /// Waits until no connection is left.
     pub(crate) fn poll_idle(&mut self, cx: &Context<'_>) -> Poll<()> {
         if self.stopped.is_some() || self.set.is_empty() {

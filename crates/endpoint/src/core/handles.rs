@@ -176,6 +176,13 @@ macro_rules! stream_methods {
                 self.handle.shared.with(|core, _| core.stats(self.handle.id))
             }
 
+            /// True sends small writes at once, each in a packet of its own, as
+            /// [`TcpStream::set_nodelay`](std::net::TcpStream::set_nodelay) does. False, the
+            /// default, lets a packet that is not full wait for the ACK of an earlier one.
+            pub fn set_nodelay(&self, nodelay: bool) {
+                self.handle.shared.with(|core, now| core.set_nodelay(now, self.handle.id, nodelay));
+            }
+
             /// Confirms to the peer that its stream was stored. Only of use with
             /// [`Confirm::ByApplication`](rdt_transport::Confirm::ByApplication).
             pub fn confirm(&self) {

@@ -173,6 +173,12 @@ impl Core {
         }
     }
 
+    /// Chooses whether small writes leave at once. What is written and waits leaves now.
+    pub(crate) fn set_nodelay(&mut self, now: Instant, id: ConnectionId, nodelay: bool) {
+        self.set.with(now, id, |connection| connection.set_nodelay(nodelay));
+        self.output_inline(now);
+    }
+
     /// Confirms the incoming stream, if the configuration leaves that to the application.
     pub(crate) fn confirm(&mut self, now: Instant, id: ConnectionId) {
         self.set.with(now, id, Connection::confirm);

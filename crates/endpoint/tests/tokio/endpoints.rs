@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rdt_crypto::{Entropy, StaticKey};
 use rdt_endpoint::tokio::Endpoint;
-use rdt_endpoint::{Connect, Listen, ListenError, Network};
+use rdt_endpoint::{Connect, EndpointConfig, Listen, ListenError, Network};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::task::JoinSet;
 
@@ -68,8 +68,11 @@ async fn peers_know_each_others_identity() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn resumption_saves_round_trip() {
-    let pair = Pair::new("rtt 20ms");
+async fn resumption_saves_round_trip_of_retry() {
+    // A table without room for unproved addresses.
+    let mut config = EndpointConfig::from_seed([3; 32]);
+    config.max_half_open = 3;
+    let pair = Pair::serving("rtt 20ms", Listen::new(identity()), config);
     let (client, server) = pair.connect().await;
     let cookie = client.resumption_cookie().expect("every responder gives one");
     drop((client, server));

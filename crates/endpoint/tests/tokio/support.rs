@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rdt_crypto::{Entropy, PublicKey, StaticKey};
 use rdt_endpoint::tokio::{Endpoint, Listener, Stream};
-use rdt_endpoint::{Connect, Listen, Network, StreamError};
+use rdt_endpoint::{Connect, EndpointConfig, Listen, Network, StreamError};
 use rdt_testing::Watchdog;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -35,10 +35,15 @@ impl Pair {
     }
 
     pub(crate) fn with(path: &str, listen: Listen) -> Self {
+        Self::serving(path, listen, EndpointConfig::from_seed([4; 32]))
+    }
+
+    /// The server has this configuration.
+    pub(crate) fn serving(path: &str, listen: Listen, config: EndpointConfig) -> Self {
         println!("network '{path}', seed {SEED}");
         let network = Network::new(path, SEED).unwrap();
         let client = Endpoint::on_network(&network).unwrap();
-        let listener = Endpoint::on_network(&network).unwrap().listen(listen).unwrap();
+        let listener = Endpoint::on_network_with(&network, config).unwrap().listen(listen).unwrap();
         Self { network, client, listener, _watchdog: Watchdog::new() }
     }
 
