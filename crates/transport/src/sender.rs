@@ -188,16 +188,6 @@ impl Sender {
         }
     }
 
-    /// Gives the body of an ACK to the next DATA packet that has room for it (native).
-    pub(crate) fn carry_ack(&mut self, body: Vec<u8>) {
-        self.stream.carried_ack = Some(body);
-    }
-
-    /// Takes the body of [`Sender::carry_ack`] back if no packet had room for it.
-    pub(crate) fn take_carried_ack(&mut self) -> Option<Vec<u8>> {
-        self.stream.carried_ack.take()
-    }
-
     /// Returns the idle timeout of the peer.
     pub(crate) fn peer_idle_timeout(&self) -> Option<Duration> {
         self.peer.idle_timeout()
@@ -322,11 +312,6 @@ impl Sender {
     /// such packet is unacknowledged (draft-minshall-nagle-01). For sources that pause.
     pub fn push(&mut self) {
         self.stream.pushed = self.stream.end();
-    }
-
-    /// Chooses whether a packet that is not full leaves although an earlier one is unacknowledged.
-    pub(crate) fn set_nodelay(&mut self, nodelay: bool) {
-        self.stream.nodelay = nodelay;
     }
 
     /// True if a packet could be sent and only the application's data is missing.

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use rdt_crypto::PublicKey;
 
 use crate::files::{self, Forbid, refused};
-use crate::{FileError, LineError};
+use crate::{FileError, LineError, lines};
 
 /// List of admitted public keys, read again when its file changes.
 #[derive(Debug)]
@@ -113,7 +113,7 @@ impl AllowList {
         let stamp = Stamp::of(&file.metadata().map_err(refused("read", &self.path))?);
         let text = files::read(&self.path, file)?;
         let mut keys = BTreeMap::new();
-        files::for_each_line(&self.path, &text, |_, words| {
+        lines::for_each_line(&self.path, &text, |_, words| {
             let key: PublicKey = words[0].parse().map_err(LineError::Key)?;
             let comment = words[1..].join(" ");
             keys.insert(key, comment.trim_start_matches('#').trim_start().to_owned());

@@ -8,7 +8,7 @@ use rdt_crypto::{Entropy, KeyError, StaticKey, base32};
 use zeroize::Zeroizing;
 
 use crate::files::{self, Forbid};
-use crate::{FileError, LineError};
+use crate::{FileError, LineError, lines};
 
 /// First word of the line. The number changes with the kind of key.
 const KIND: &str = "rdt-secret-1";
@@ -21,7 +21,7 @@ const FIELDS: &str = "one line: rdt-secret-1 and a key";
 pub fn load_identity(path: &Path) -> Result<StaticKey, FileError> {
     let mut file = files::open(path, OpenOptions::new().read(true), Forbid::All)?;
     let text = files::read(path, &mut file)?;
-    let (line, words) = files::only_line(path, &text, FIELDS)?;
+    let (line, words) = lines::only_line(path, &text, FIELDS)?;
     parse(&words).map_err(|reason| FileError::Line { path: path.to_owned(), line, reason })
 }
 

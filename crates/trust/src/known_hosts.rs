@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use rdt_crypto::PublicKey;
 
 use crate::files::{self, Forbid, refused};
-use crate::{FileError, LineError};
+use crate::{FileError, LineError, lines};
 
 /// Third word of a line. The number changes with the kind of key.
 const KIND: &str = "rdt-key-1";
@@ -78,7 +78,7 @@ impl KnownHosts {
         };
         let text = files::read(&self.path, &mut file)?;
         let mut keys = Vec::new();
-        files::for_each_line(&self.path, &text, |line, words| {
+        lines::for_each_line(&self.path, &text, |line, words| {
             let found = parse(words)?;
             if normal(found.0) == host && found.1 == port {
                 keys.push((found.2, line));
@@ -133,7 +133,7 @@ impl KnownHosts {
     ) -> Result<(Known, bool), FileError> {
         let text = files::read(&self.path, file)?;
         let mut known = Known::New;
-        files::for_each_line(&self.path, &text, |line, words| {
+        lines::for_each_line(&self.path, &text, |line, words| {
             let found = parse(words)?;
             if found.1 == port && normal(found.0) == host {
                 known = match known {

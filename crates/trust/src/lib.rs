@@ -69,6 +69,7 @@ mod files;
 mod gate;
 mod identity;
 mod known_hosts;
+mod lines;
 #[cfg(feature = "options")]
 mod options;
 #[cfg(feature = "tokio")]

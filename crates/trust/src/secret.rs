@@ -6,8 +6,8 @@ use std::path::Path;
 use rdt_crypto::{Entropy, SharedSecret, base32};
 use zeroize::Zeroizing;
 
-use crate::FileError;
 use crate::files::{self, Forbid};
+use crate::{FileError, lines};
 
 /// Random bytes of a secret that this module makes.
 const SECRET_BYTES: usize = 32;
@@ -21,7 +21,7 @@ pub fn load_secret(path: &Path) -> Result<SharedSecret, FileError> {
     let mut file = files::open(path, OpenOptions::new().read(true), Forbid::All)?;
     let text = files::read(path, &mut file)?;
     let expected = "one line: a secret in base32";
-    let (line, words) = files::only_line(path, &text, expected)?;
+    let (line, words) = lines::only_line(path, &text, expected)?;
     let parse = || {
         let [word] = &words[..] else { return Err(crate::LineError::Fields { expected }) };
         let bytes = Zeroizing::new(base32::decode(word)?);

@@ -1,5 +1,9 @@
 //! Stream of the application: its send buffer, and the rules for packets that are not full.
 
+use std::time::Instant;
+
+use super::Sender;
+use super::encode::Heads;
 use crate::Frame;
 use crate::send_buffer::{FramePool, SendBuffer};
 use crate::wire::Codec;
@@ -7,6 +11,8 @@ use crate::wire::Codec;
 /// Limit of unsent bytes in the buffer, or the congestion window if that is less: several full
 /// batches for one connection, and little enough to stay in the CPU's caches for many.
 pub(super) const LOOKAHEAD: u64 = 256 * 1024;
+/// Length of the body of an ACK with no SACK block or a few, bytes.
+const MAX_SHORT_ACK: u64 = 64;
 /// Assumed payload of a batch before the first full one, bytes: the largest send call.
 const FIRST_BATCH: u64 = 64 * 1024;
 
@@ -83,6 +89,47 @@ impl SendStream {
         let (batch, mss) = (if self.batch > 0 { self.batch } else { FIRST_BATCH }, mss as u64);
         let most = batch.saturating_mul(count as u64);
         (most - most % mss).max(mss)
+    }
+}
+
+impl Sender {
+    /// Chooses whether a packet that is not full leaves although an earlier one is unacknowledged.
+    pub(crate) fn set_nodelay(&mut self, nodelay: bool) {
+        self.stream.nodelay = nodelay;
+    }
+
+    /// Gives the body of an ACK to the next DATA packet that has room for it (native).
+    pub(crate) fn carry_ack(&mut self, body: Vec<u8>) {
+        self.stream.carried_ack = Some(body);
+    }
+
+    /// Takes the body of [`Sender::carry_ack`] back if no packet had room for it.
+    pub(crate) fn take_carried_ack(&mut self) -> Option<Vec<u8>> {
+        self.stream.carried_ack.take()
+    }
+
+    /// Returns the index of the last waiting segment, whose ACK the receiver would delay. Counts
+    /// from `offset` in segments of `len` bytes. [`Heads::NONE`] if more data or a FIN follows.
+    pub(super) fn last_of(&self, offset: u64, len: u64) -> u64 {
+        let end = self.stream.end();
+        let waiting = end - offset;
+        let requests = self.is_last(end) && waiting.is_multiple_of(len) && !self.is_alone(len);
+        if requests { waiting / len - 1 } else { Heads::NONE }
+    }
+
+    /// True if a new packet of `len` bytes is all that is unacknowledged and the last of what is
+    /// pushed (native). Its ACK may wait for the application's answer (RFC 9000, section 13.2.2).
+    pub(super) fn is_alone(&self, len: u64) -> bool {
+        let end = self.stream.end();
+        let is_only = self.codec.has_packet_numbers() && self.flight.board.is_empty();
+        is_only && self.is_last(end) && end - self.flight.board.next_offset() == len
+    }
+
+    /// True if the next packet leaves now and has room for an ACK.
+    pub(crate) fn can_carry_ack(&self, now: Instant) -> bool {
+        let waiting = self.stream.end() - self.flight.board.next_offset();
+        let is_short = waiting > 0 && waiting + MAX_SHORT_ACK <= self.path.mss as u64;
+        is_short && self.sends_one(now)
     }
 }
 

@@ -18,8 +18,6 @@ use crate::{PacketKind, Resend, TransmitBuf};
 /// Divisor of the congestion window. A path MTU probe of at most a quarter of the window may hold
 /// back smaller segments until the window has room for it.
 const MTU_PROBE_CWND_DIVISOR: u64 = 4;
-/// Length of the body of an ACK with no SACK block or a few, bytes.
-const MAX_SHORT_ACK: u64 = 64;
 
 /// Next packet, or the reason to wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +59,11 @@ impl Fresh {
 }
 
 impl Sender {
+    /// True if a single new packet leaves next, and now.
+    pub(super) fn sends_one(&self, now: Instant) -> bool {
+        matches!(self.next(now), Next::Fresh(Fresh { count: 1, .. }))
+    }
+
     fn next(&self, now: Instant) -> Next {
         match self.state {
             State::Opening { attempts, send: true, .. } => Next::Syn { attempt: attempts + 1 },
@@ -288,7 +291,7 @@ impl Sender {
         let (first_of_batch, starts) = (out.is_empty(), self.flight.board.is_empty());
         let (seq, packet_number) = (self.flight.board.snd_nxt(), self.flight.next_number());
         let heads = self.heads(fresh.len, fresh.probe);
-        let is_alone = self.is_alone(fresh.len as u64);
+        let holds_back = fresh.len < self.path.mss && !self.is_alone(fresh.len as u64);
         let room = self.path.mss.saturating_sub(fresh.len);
         let ack = self.stream.carried_ack.take_if(|ack| fresh.count == 1 && ack.len() <= room);
         let Self { codec, stream, stats, .. } = self;
@@ -313,8 +316,7 @@ impl Sender {
         self.flight.push_run(now, u32::try_from(fresh.len).unwrap_or(u32::MAX), count);
         let first_deadline = self.start_timers(now, starts, count);
         self.account(now, count * fresh.len as u64);
-        // One that requests no ACK holds no other back.
-        if fresh.len < self.path.mss && !is_alone {
+        if holds_back {
             self.stream.short_end = self.flight.board.next_offset();
         }
         if fresh.len > self.path.mss {
@@ -330,10 +332,15 @@ impl Sender {
         if self.observers.takes_packets() {
             let bytes = cut.offset..self.flight.board.next_offset();
             let run = self.data_run(seq, packet_number, bytes, count);
-            let deadlines = [first_deadline.or(run.deadlines[0]), run.deadlines[1]];
-            self.observers.on_data_sent(now, &DataRun { deadlines, ..run });
+            self.observe_run(now, first_deadline, run);
         }
         Some(count)
+    }
+
+    /// Reports new segments, of which the first had this deadline, if the others changed it.
+    fn observe_run(&mut self, now: Instant, first_deadline: Option<Instant>, run: DataRun) {
+        let deadlines = [first_deadline.or(run.deadlines[0]), run.deadlines[1]];
+        self.observers.on_data_sent(now, &DataRun { deadlines, ..run });
     }
 
     /// Starts the timers for `count` new segments. Returns the deadline after the first of them, if
@@ -411,33 +418,9 @@ impl Sender {
 
     /// True if no data and no FIN follows offset `end` for now, so that the receiver would delay
     /// the ACK of the last packets.
-    fn is_last(&self, end: u64) -> bool {
+    pub(super) fn is_last(&self, end: u64) -> bool {
         let followed = self.stream.finishing && self.stream.fin_with_data;
         !followed && self.stream.is_last(end)
-    }
-
-    /// Returns the index of the last waiting segment, whose ACK the receiver would delay. Counts
-    /// from `offset` in segments of `len` bytes. [`Heads::NONE`] if more data or a FIN follows.
-    fn last_of(&self, offset: u64, len: u64) -> u64 {
-        let end = self.stream.end();
-        let waiting = end - offset;
-        let requests = self.is_last(end) && waiting.is_multiple_of(len) && !self.is_alone(len);
-        if requests { waiting / len - 1 } else { Heads::NONE }
-    }
-
-    /// True if a new packet of `len` bytes is all that is unacknowledged and the last of what is
-    /// pushed (native). Its ACK may wait for the application's answer (RFC 9000, section 13.2.2).
-    fn is_alone(&self, len: u64) -> bool {
-        let end = self.stream.end();
-        let is_only = self.codec.has_packet_numbers() && self.flight.board.is_empty();
-        is_only && self.is_last(end) && end - self.flight.board.next_offset() == len
-    }
-
-    /// True if the next packet leaves now and has room for an ACK.
-    pub(crate) fn can_carry_ack(&self, now: Instant) -> bool {
-        let waiting = self.stream.end() - self.flight.board.next_offset();
-        let is_short = waiting > 0 && waiting + MAX_SHORT_ACK <= self.path.mss as u64;
-        is_short && matches!(self.next(now), Next::Fresh(Fresh { count: 1, .. }))
     }
 
     /// Accounts for stream bytes that were sent and recorded on the scoreboard.

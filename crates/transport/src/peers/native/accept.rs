@@ -10,7 +10,7 @@ use rdt_crypto::{Aead, Keys, Pattern, Responder, SecretId};
 use sha2::{Digest, Sha256};
 
 use super::half_open::{AwaitedAuth, AwaitedSealed, HalfOpen, OwnId, Stage};
-use super::{ConnectionSet, ResponderConfig};
+use super::{Acceptor, ConnectionSet, ResponderConfig};
 use crate::connection::{Established, RefuseReason, choose_aead, params_of};
 use crate::peers::Admittee;
 use crate::peers::answers::Answers;
@@ -57,16 +57,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             return;
         }
         let digest = self.digest(peer, packet, syn.noise);
-        let waits = self.acceptor.half_open.find_syn(digest).map(|entry| !entry.is_proven);
-        // The first SYN had no cookie, and its answer was lost.
-        if waits == Some(true)
-            && matches!(syn.proof, Proof::Retry(_))
-            && self.is_proven(now, peer, remote_id, &syn.proof)
-        {
-            self.acceptor.half_open.prove(digest, now);
-        }
-        if let Some(entry) = self.acceptor.half_open.find_syn(digest) {
-            push_syn_ack(&mut self.answers, now, entry, syn.attempt);
+        if self.answer_again(now, (peer, remote_id), digest, syn) {
             return;
         }
         if self.acceptor.opened.contains(now, digest) {
@@ -78,13 +69,8 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         if !is_proven && self.needs_proof(now, source) {
             return self.retry(now, peer, remote_id);
         }
-        let is_busy = self.answers.limit.is_busy(now);
-        let half_open = &self.acceptor.half_open;
         // A SYN without a proof was counted by `needs_proof`.
-        let has_room = !is_proven
-            || half_open.has_room_for(source)
-                && (!half_open.is_full() || self.acceptor.evictions.take(now, is_busy));
-        if !has_room {
+        if is_proven && !self.has_half_open_room(now, source) {
             self.native.stats.source_limited += 1;
             return;
         }
@@ -105,6 +91,35 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
                 self.answers.push(peer, REFUSE_LEN, |out| encode_refuse(remote_id, reason.code(), out));
             }
         }
+    }
+
+    /// True if a SYN of this host, which proved its address, may make a half-open connection.
+    fn has_half_open_room(&mut self, now: Instant, source: Option<u64>) -> bool {
+        let is_busy = self.answers.limit.is_busy(now);
+        let Acceptor { half_open, evictions, .. } = &mut self.acceptor;
+        half_open.has_room_for(source) && (!half_open.is_full() || evictions.take(now, is_busy))
+    }
+
+    /// Answers a SYN that made a half-open connection before. Returns false if none did.
+    fn answer_again(
+        &mut self,
+        now: Instant,
+        (peer, remote_id): (P, u64),
+        digest: u64,
+        syn: &Syn<'_>,
+    ) -> bool {
+        let Some(entry) = self.acceptor.half_open.find_syn(digest) else { return false };
+        // The first SYN had no cookie, and its answer was lost.
+        if !entry.is_proven
+            && matches!(syn.proof, Proof::Retry(_))
+            && self.is_proven(now, peer, remote_id, &syn.proof)
+        {
+            self.acceptor.half_open.prove(digest, now);
+        }
+        if let Some(entry) = self.acceptor.half_open.find_syn(digest) {
+            push_syn_ack(&mut self.answers, now, entry, syn.attempt);
+        }
+        true
     }
 
     /// Reads message 1 and writes message 2. An error is sent as a REFUSE, because no message 2 can
