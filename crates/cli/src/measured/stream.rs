@@ -51,6 +51,13 @@ impl Pace {
         u64::try_from(self.credit / BYTE).unwrap_or(u64::MAX)
     }
 
+    /// Returns the least number of bytes that are worth a call: those of [`RATE_INTERVAL`], up to a
+    /// chunk. One byte at a time would keep a processor busy at any rate.
+    fn quantum(&self) -> u64 {
+        let bytes = u128::from(self.rate.unwrap_or(0)) * RATE_INTERVAL.as_nanos() / BYTE;
+        u64::try_from(bytes).unwrap_or(u64::MAX).clamp(1, CHUNK as u64)
+    }
+
     /// Takes the credit of bytes that have left.
     pub(super) fn take(&mut self, bytes: usize) {
         self.credit = self.credit.saturating_sub(bytes as u128 * BYTE);
@@ -107,7 +114,8 @@ pub(super) fn send(
             return Ok(());
         }
         let due = pace.due(now);
-        if due == 0 {
+        let waiting = if from < to { (to - from) as u64 } else { u64::MAX };
+        if due < pace.quantum().min(waiting) {
             clock::sleep_until(now + RATE_INTERVAL);
             progress.pacing += clock::now().saturating_duration_since(now);
             continue;
@@ -202,6 +210,9 @@ mod tests {
         pace.take(7001);
         assert_eq!((pace.due(at(7)), pace.due_at(2000)), (0, at(9)));
         assert_eq!(Pace::new(None, (1, 1), now).due(now), u64::MAX);
+        let quantum = |rate| Pace::new(rate, (1, 1), now).quantum();
+        assert_eq!([None, Some(2), Some(1_000_000)].map(quantum), [1, 1, 1000]);
+        assert_eq!(quantum(Some(u64::MAX)), CHUNK as u64);
         // Less than a byte of credit in the time of a burst.
         let mut slow = Pace::new(Some(2), (1, 1), now);
         slow.take(1);
