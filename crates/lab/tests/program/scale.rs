@@ -84,7 +84,7 @@ fn undecided(folder: &Path) -> String {
     let claim =
         |id: &str, that: &str| format!("\n[[claim]]\nid = \"{id}\"\nsays = \"x\"\nthat = \"{that}\"\n");
     let close =
-        claim("close", "goodput[initial-window=4, cc=reno] > 1.43 * goodput[initial-window=1, cc=reno]");
+        claim("close", "goodput[initial-window=4, cc=reno] > 1.46 * goodput[initial-window=1, cc=reno]");
     let clear = claim("clear", "goodput[cc=cubic] < 10 * goodput[cc=reno]");
     std::fs::write(&file, text + &close + &clear).expect("a written file");
     file
