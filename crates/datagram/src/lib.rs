@@ -8,6 +8,7 @@
 //! | noun | file | owns |
 //! |---|---|---|
 //! | I/O | `lib.rs` | trait of a socket or a simulated network: batches in, batches out |
+//! | source | `lib.rs` | number of the host that limits count an address towards |
 //! | jitter | `lib.rs` | of datagrams that carry their time of sending, for measurements |
 //! | batch | `transmit_buf.rs` | datagrams to one peer, laid out for segmentation offload |
 //! | frame | `frame.rs` | memory of unacknowledged packets, for zero-copy sending |
@@ -19,6 +20,7 @@ mod transmit_buf;
 pub use frame::{FileOffset, Frame, FrameSource, Reuse};
 pub use transmit_buf::{MAX_DATAGRAM, TransmitBuf};
 
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 /// Batched datagram I/O, which a socket or a simulated network implements.
@@ -134,9 +136,29 @@ impl Jitter {
     }
 }
 
+/// Returns the number of the source that limits count an address towards: an IPv4 address, or the
+/// first 56 bits of an IPv6 address, whose customer chooses the other ones (RFC 6177).
+pub fn source_number(address: IpAddr) -> u64 {
+    match address.to_canonical() {
+        IpAddr::V4(address) => u64::from(u32::from(address)),
+        IpAddr::V6(address) => (u128::from(address) >> 72) as u64,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Ports and interfaces do not count.
+    #[test]
+    fn source_is_ipv4_address_or_ipv6_network() {
+        let source = |text: &str| source_number(text.parse().unwrap());
+        assert_eq!(source("192.0.2.1"), 0xc000_0201);
+        assert_eq!(source("::ffff:192.0.2.1"), 0xc000_0201);
+        assert_eq!(source("2001:db8:1:2:3:4:5:6"), 0x0020_010d_b800_0100);
+        assert_eq!(source("2001:db8:1:ff::1"), source("2001:db8:1::2"));
+        assert_ne!(source("2001:db8:1:100::1"), source("2001:db8:1::1"));
+    }
 
     #[test]
     fn codepoints_match_rfc_3168() {

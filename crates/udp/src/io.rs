@@ -45,10 +45,7 @@ impl Remote {
     /// Returns the source that limits count this peer towards: its IPv4 address, or the /56 network
     /// of its IPv6 address, all of which one host may own.
     pub fn source(&self) -> u64 {
-        match self.addr.ip().to_canonical() {
-            IpAddr::V4(address) => u64::from(u32::from(address)),
-            IpAddr::V6(address) => (u128::from(address) >> 72) as u64,
-        }
+        rdt_datagram::source_number(self.addr.ip())
     }
 }
 

@@ -52,10 +52,12 @@ impl Pace {
     }
 
     /// Returns the least number of bytes that are worth a call: those of [`RATE_INTERVAL`], up to a
-    /// chunk. One byte at a time would keep a processor busy at any rate.
-    fn quantum(&self) -> u64 {
+    /// chunk and to what is `waiting`, if that is known. One byte at a time would keep a processor
+    /// busy at any rate.
+    fn quantum(&self, waiting: usize) -> u64 {
         let bytes = u128::from(self.rate.unwrap_or(0)) * RATE_INTERVAL.as_nanos() / BYTE;
-        u64::try_from(bytes).unwrap_or(u64::MAX).clamp(1, CHUNK as u64)
+        let most = if waiting > 0 { waiting.min(CHUNK) } else { CHUNK };
+        u64::try_from(bytes).unwrap_or(u64::MAX).clamp(1, most as u64)
     }
 
     /// Takes the credit of bytes that have left.
@@ -114,8 +116,7 @@ pub(super) fn send(
             return Ok(());
         }
         let due = pace.due(now);
-        let waiting = if from < to { (to - from) as u64 } else { u64::MAX };
-        if due < pace.quantum().min(waiting) {
+        if due < pace.quantum(to - from) {
             clock::sleep_until(now + RATE_INTERVAL);
             progress.pacing += clock::now().saturating_duration_since(now);
             continue;
@@ -210,9 +211,10 @@ mod tests {
         pace.take(7001);
         assert_eq!((pace.due(at(7)), pace.due_at(2000)), (0, at(9)));
         assert_eq!(Pace::new(None, (1, 1), now).due(now), u64::MAX);
-        let quantum = |rate| Pace::new(rate, (1, 1), now).quantum();
+        let quantum = |rate| Pace::new(rate, (1, 1), now).quantum(0);
         assert_eq!([None, Some(2), Some(1_000_000)].map(quantum), [1, 1, 1000]);
         assert_eq!(quantum(Some(u64::MAX)), CHUNK as u64);
+        assert_eq!(Pace::new(Some(1_000_000), (1, 1), now).quantum(7), 7);
         // Less than a byte of credit in the time of a burst.
         let mut slow = Pace::new(Some(2), (1, 1), now);
         slow.take(1);

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use rdt_crypto::{Aead, Psk, PublicKey, SecretId, SharedSecret, StaticKey};
 
-use super::sources::source_number;
 use crate::ReceiverConfig;
 use crate::connection::{ConnectionConfig, RefuseReason};
 use crate::receiver::CLASSIC_IDLE;
@@ -80,7 +79,7 @@ impl<P> Default for ConnectionSetConfig<P> {
 impl<P> ConnectionSetConfig<P> {
     /// Returns the number of the host of a peer; `None` if addresses have no hosts.
     pub(super) fn source_of(&self, peer: &P) -> Option<u64> {
-        self.ip_of.map(|ip_of| source_number(ip_of(peer)))
+        self.ip_of.map(|ip_of| rdt_datagram::source_number(ip_of(peer)))
     }
 
     /// True if a packet of `from` was sent to another local address than one of `before`.

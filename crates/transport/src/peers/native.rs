@@ -127,7 +127,7 @@ impl<P> Acceptor<P> {
             cookies: CookieKey::new(entropy.array()),
             cookie_epoch: None,
             rebuilds: RateLimiter::of_rebuilds(),
-            evictions: LoadLimiter::of_evictions(),
+            evictions: LoadLimiter::of_handshakes(),
             address: Address::default(),
         }
     }

@@ -28,16 +28,13 @@ const REBUILD_INTERVAL: Duration = Duration::from_millis(10);
 /// Burst of such packets.
 const REBUILD_BURST: u32 = 32;
 
-/// Average interval of handshakes that begin while the table of half-open connections is full, so
-/// that an older one ends: 4000 a second. Each costs about 0.12 ms, half a core in all, and a
-/// client has a quarter of a second to complete one in a table of 1024.
-const EVICTION_INTERVAL: Duration = Duration::from_micros(250);
+/// Average interval of handshakes with unproved addresses, and of those that begin while the table
+/// of half-open connections is full, so that an older one ends: 4000 a second of each. Each costs
+/// about 0.12 ms, half a core in all, and a client has a quarter of a second to complete one in a
+/// table of 1024.
+const HANDSHAKE_INTERVAL: Duration = Duration::from_micros(250);
 /// Burst of such handshakes.
-const EVICTION_BURST: u32 = 400;
-/// Average interval of handshakes with unproved addresses: 4000 a second, half a core.
-const UNPROVEN_INTERVAL: Duration = EVICTION_INTERVAL;
-/// Burst of such handshakes.
-const UNPROVEN_BURST: u32 = 400;
+const HANDSHAKE_BURST: u32 = 400;
 /// What remains of a limit of handshakes while peers send data: 500 a second, 6 % of a core.
 const BUSY_SHARE: u32 = 8;
 
@@ -166,19 +163,11 @@ pub(super) struct LoadLimiter {
 }
 
 impl LoadLimiter {
-    fn new(interval: Duration, burst: u32) -> Self {
-        let busy = RateLimiter::new(interval * BUSY_SHARE, burst / BUSY_SHARE);
-        Self { idle: RateLimiter::new(interval, burst), busy }
-    }
-
-    /// Returns the limit of handshakes while the table of half-open connections is full.
-    pub(super) fn of_evictions() -> Self {
-        Self::new(EVICTION_INTERVAL, EVICTION_BURST)
-    }
-
-    /// Returns the limit of handshakes with unproved addresses.
-    pub(super) fn of_unproven() -> Self {
-        Self::new(UNPROVEN_INTERVAL, UNPROVEN_BURST)
+    /// Returns the limit of handshakes with unproved addresses, and of those
+    /// that begin while the table of half-open connections is full.
+    pub(super) fn of_handshakes() -> Self {
+        let busy = RateLimiter::new(HANDSHAKE_INTERVAL * BUSY_SHARE, HANDSHAKE_BURST / BUSY_SHARE);
+        Self { idle: RateLimiter::new(HANDSHAKE_INTERVAL, HANDSHAKE_BURST), busy }
     }
 
     /// Takes one token; false if none is left.
