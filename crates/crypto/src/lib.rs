@@ -10,6 +10,7 @@
 //! |---|---|---|
 //! | packet key | `aead.rs` | one key of one direction: seals and opens packets in place |
 //! | traffic secret | `schedule.rs` | the secret behind a packet key, and the step to the next |
+//! | association | `association.rs` | the secret of two sides, from which further connections get their keys |
 //! | handshake | `noise.rs` | Noise XX, NK, IK, each with or without a pre-shared secret |
 //! | entropy | `entropy.rs` | seeded random bytes |
 //! | keys | `keys.rs`, `base32.rs` | static keys, public keys, shared secrets, and their text |
@@ -46,6 +47,7 @@
 #![forbid(unsafe_code)]
 
 mod aead;
+mod association;
 pub mod base32;
 mod entropy;
 mod keys;
@@ -57,6 +59,7 @@ mod tests;
 mod token;
 
 pub use aead::{Aead, HEADER_BYTES, PacketKey, Space, TAG_BYTES, aes_hardware, crc32};
+pub use association::{AssociatedSecrets, AssociationSecret};
 pub use entropy::Entropy;
 pub use keys::{KeyError, Psk, PublicKey, SecretId, SharedSecret, StaticKey};
 pub use noise::{Initiator, Keys, NoiseError, Pattern, Responder};

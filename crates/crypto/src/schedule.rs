@@ -40,7 +40,6 @@ impl TrafficSecret {
         Self(Zeroizing::new(secret))
     }
 
-    #[cfg(test)]
     pub(crate) fn bytes(&self) -> &[u8; 32] {
         &self.0
     }

@@ -10,6 +10,7 @@
 //! | `initiator.rs` | the handshake of the side that opens |
 //! | `syns.rs` | its SYNs, by attempt |
 //! | `proof.rs` | its last step: proof of the local keys |
+//! | `within.rs` | opening without a handshake, within an association |
 //! | `machine.rs` | calls of the set of connections: packets, timers, steps to the end |
 //! | `streams.rs` | the open phase: both streams, ACKs, path probes, idle timeout, graceful end |
 //! | `streams/start.rs` | their start, from the result of a handshake |
@@ -29,6 +30,7 @@ mod proof;
 mod released;
 mod streams;
 mod syns;
+mod within;
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -37,12 +39,13 @@ use rdt_crypto::{Aead, Entropy, PublicKey, ResetToken, SecretId};
 
 pub use config::{Confirm, ConnectionConfig, InitiatorConfig, Trust};
 pub use events::{Closed, ConnectionEvent, RefuseReason};
-use initiator::Opening;
+use initiator::{Opening, Progress};
 pub(crate) use initiator::{choose_aead, params_of};
 pub(crate) use machine::{Arrival, Output};
 pub(crate) use proof::MIN_PROOF_INTERVAL;
 pub(crate) use streams::Established;
 use streams::Streams;
+pub(crate) use within::{Associated, REFUSED_OPEN, Within};
 
 use crate::receive_buffer::chunks::ChunkPool;
 use crate::receiver::{BufferShare, Offer};
@@ -102,6 +105,8 @@ pub struct Connection {
     /// Name that the peer suggests for its stream.
     peer_name: Option<StreamName>,
     handshake_hash: Option<[u8; 32]>,
+    /// Association that the handshake made, until the set takes it.
+    associated: Option<Box<Associated>>,
     /// True if the application ended the outgoing stream before the handshake was complete.
     is_finish_due: bool,
 }
@@ -137,16 +142,17 @@ impl Memory {
 }
 
 impl Connection {
-    /// Begins to open a connection.
+    /// Begins to open a connection, by a handshake or within an association.
     ///
     /// # Errors
     /// Invalid values, and missing keys.
     pub(crate) fn initiate(
         now: Instant,
         config: ConnectionConfig,
-        keys: InitiatorConfig,
+        mut keys: InitiatorConfig,
         env: ConnectionEnv,
-        entropy: Entropy,
+        mut entropy: Entropy,
+        within: Option<&Within<'_>>,
     ) -> Result<Self, ConfigError> {
         if !IDLE.contains(&config.idle_timeout) {
             return Err(ConfigError::IdleTimeout);
@@ -154,8 +160,19 @@ impl Connection {
         let local_id = env.local_id;
         let offer = Offer::new(now, config.receiver, config.idle_timeout, env.share);
         let secret = keys.secret.as_ref().map(|secret| secret.id());
-        let opening = Opening::new(config, keys, env, entropy, offer)?;
-        Ok(Self { secret, ..Self::new(local_id, Stage::Opening(Box::new(opening))) })
+        let own_key = keys.local.as_ref().map(|key| key.public());
+        let mut within = within.map(|within| (within, entropy.child()));
+        if let Some((within, entropy)) = &mut within {
+            keys = within.complete(keys, entropy);
+        }
+        let mut opening = Box::new(Opening::new(config, (keys, own_key), env, entropy, offer)?);
+        let opened = within.map(|(within, mut entropy)| opening.open_within(now, within, &mut entropy));
+        let mut connection = Self { secret, ..Self::new(local_id, Stage::Opening(opening)) };
+        if let Some(opened) = opened {
+            connection.on_progress(now, Progress::Opened(Box::new(opened)));
+            connection.after_call(now);
+        }
+        Ok(connection)
     }
 
     /// Creates the connection of a responder whose handshake is complete.
@@ -188,8 +205,14 @@ impl Connection {
             secret: None,
             peer_name: None,
             handshake_hash: None,
+            associated: None,
             is_finish_due: false,
         }
+    }
+
+    /// Takes the association that the handshake made, once the responder has proved its keys.
+    pub(crate) fn take_associated(&mut self) -> Option<Box<Associated>> {
+        self.associated.take_if(|_| self.unproven.is_none())
     }
 
     fn streams(&self) -> Option<&Streams> {

@@ -136,7 +136,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             overflow: 0,
             is_native: true,
             native: Native::new(memory),
-            acceptor: Acceptor::new(config.max_half_open, &mut entropy),
+            acceptor: Acceptor::new(config.max_half_open, config.unix_time.map(|(at, _)| at), &mut entropy),
             resets: Resets::new(&mut entropy),
             classic: ClassicPeers::new(config.classic),
             config,

@@ -102,6 +102,8 @@ pub(crate) fn stats_json(stats: &ServerStats) -> Value {
         "datagrams_received": classic.received + connections.received,
         "dropped": causes,
         "retry_periods": connections.retry_periods,
+        "opened_in_association": connections.opened,
+        "refused_in_association": connections.opens_refused,
         "data_packets": receivers.data,
         "ce_marks": receivers.ce,
         "duplicates": receivers.duplicates,

@@ -119,6 +119,16 @@ impl Counters {
                 "Times at which new senders had to prove their addresses",
                 stats.connections.retry_periods,
             ),
+            (
+                "rdt_recv_opened_in_association",
+                "Connections that opened without a handshake",
+                stats.connections.opened,
+            ),
+            (
+                "rdt_recv_refused_in_association",
+                "Connections that needed a handshake although their side tried to open without one",
+                stats.connections.opens_refused,
+            ),
             ("rdt_recv_finished_transfers", "Transfers finished", totals.finished),
             ("rdt_recv_finished_bytes", "Bytes of the finished transfers", totals.bytes),
             ("rdt_recv_not_stored_transfers", "Transfers that could not be stored", totals.not_stored),

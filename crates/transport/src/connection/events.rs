@@ -107,6 +107,13 @@ pub enum Closed {
     ProtocolBroken(WireError),
 }
 
+impl Closed {
+    /// True if the peer is gone, or the path to it, for all that this side knows.
+    pub(crate) fn is_silence(&self) -> bool {
+        matches!(self, Self::TimedOut(_) | Self::Idle | Self::Unreachable | Self::Reset)
+    }
+}
+
 /// Code and text of a CLOSE, as far as there are any.
 struct Detail<'a>(u32, &'a str);
 

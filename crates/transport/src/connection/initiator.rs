@@ -11,9 +11,11 @@ use super::events::{Closed, RefuseReason};
 use super::proof::KeyProof;
 use super::streams::Established;
 use super::syns::Syns;
+use super::within::REFUSED_OPEN;
 use crate::receiver::Offer;
 use crate::wire::native::{
-    Clear, Hello, Params, Proof, Reply, SYN_MIN, Syn, Versions, Welcome, encode_syn, prologue, syn_len,
+    Clear, Hello, Instead, Params, Proof, Reply, SYN_MIN, Syn, Versions, Welcome, encode_auth, encode_syn,
+    prologue, syn_len,
 };
 use crate::{ConfigError, Trace, TransmitBuf};
 
@@ -40,9 +42,11 @@ pub(super) struct Opening {
     /// Configuration for the open phase.
     pub(super) config: ConnectionConfig,
     keys: InitiatorConfig,
+    /// Static key that the application gave.
+    pub(super) own_key: Option<PublicKey>,
     /// Environment of the open phase.
     pub(super) env: ConnectionEnv,
-    offer: Offer,
+    pub(super) offer: Offer,
     pattern: Pattern,
     /// Proof of the address in the next SYN.
     proof: Proof,
@@ -52,6 +56,8 @@ pub(super) struct Opening {
     first: Vec<u8>,
     /// For the random numbers of a later step.
     entropy: Entropy,
+    /// OPEN that the responder refused: association, number, and the time when it was sent first.
+    refused_open: Option<(u64, u64, Instant)>,
     syns: Syns,
     started_at: Option<Instant>,
     /// SYNs since the last answer.
@@ -88,7 +94,7 @@ pub(super) enum Progress {
 impl Opening {
     pub(super) fn new(
         config: ConnectionConfig,
-        mut keys: InitiatorConfig,
+        (mut keys, own_key): (InitiatorConfig, Option<PublicKey>),
         env: ConnectionEnv,
         mut entropy: Entropy,
         offer: Offer,
@@ -106,6 +112,7 @@ impl Opening {
         let mut opening = Self {
             config,
             keys,
+            own_key,
             env,
             offer,
             pattern,
@@ -113,6 +120,7 @@ impl Opening {
             noise: None,
             first: Vec::new(),
             entropy,
+            refused_open: None,
             syns: Syns::default(),
             started_at: None,
             attempts: 0,
@@ -122,13 +130,17 @@ impl Opening {
             refused_attempt: 0,
             refused_at: None,
         };
-        opening.start_noise()?;
+        opening.start_noise(None)?;
         Ok(opening)
     }
 
     /// Writes message 1 of a new Noise handshake.
-    fn start_noise(&mut self) -> Result<(), ConfigError> {
-        let hello = hello(&self.config, &self.offer, &self.env);
+    fn start_noise(&mut self, now: Option<Instant>) -> Result<(), ConfigError> {
+        let instead = self.refused_open.zip(now).map(|((association, number, sent_at), now)| {
+            let age = now.saturating_duration_since(sent_at).as_millis();
+            Instead { association, number, age_ms: u32::try_from(age + 1).unwrap_or(u32::MAX) }
+        });
+        let hello = Hello { instead, ..hello(&self.config, &self.offer, &self.env) };
         let payload = if self.pattern == Pattern::Xx { Vec::new() } else { hello.encode() };
         let mut packet = [0; SYN_MIN];
         encode_syn(self.env.local_id, &clear_syn(self.pattern, &self.keys, &self.config), &mut packet);
@@ -150,7 +162,7 @@ impl Opening {
         self.is_due = false;
         let next = self.syns.newest().map_or(now, |at| at + self.syn_timeout());
         self.at = Some(next.max(now));
-        self.start_noise().is_ok()
+        self.start_noise(Some(now)).is_ok()
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
@@ -167,13 +179,23 @@ impl Opening {
         self.give_up_at().is_some_and(|at| at <= now)
     }
 
-    fn give_up_at(&self) -> Option<Instant> {
+    /// Notes that an OPEN leaves, which the responder may refuse.
+    pub(super) fn begin_open(&mut self, now: Instant, (association, number): (u64, u64)) {
+        self.started_at = Some(now);
+        self.refused_open = Some((association, number, now));
+    }
+
+    pub(super) fn give_up_at(&self) -> Option<Instant> {
         self.started_at?.checked_add(self.config.sender.handshake_give_up)
     }
 
     /// Appends the SYN to the empty batch `out`, if it is due.
     pub(super) fn transmit(&mut self, now: Instant, out: &mut TransmitBuf) -> bool {
         if !self.is_due {
+            return false;
+        }
+        // The age of the refused OPEN is sealed in message 1.
+        if self.refused_open.is_some() && self.attempts > 0 && self.start_noise(Some(now)).is_err() {
             return false;
         }
         let syn = Syn {
@@ -279,6 +301,10 @@ impl Opening {
         // The message is authentic, so its author has the key.
         let welcome = match Reply::decode(&reply) {
             Ok(Reply::Accepted(welcome)) => welcome,
+            // The responder may have opened the connection by its OPEN, so nothing is sent again.
+            Ok(Reply::Refused(code)) if u16::from(code) == REFUSED_OPEN => {
+                return Progress::Failed(Closed::Reset);
+            }
             Ok(Reply::Refused(code)) => {
                 return Progress::Failed(Closed::Refused(RefuseReason::from_code(u16::from(code))));
             }
@@ -301,13 +327,14 @@ impl Opening {
         let aead = Aead::from_number(welcome.aead).filter(|aead| offered & aead_bit(*aead) != 0)?;
         let mut noise = self.noise.take()?;
         let auth = if self.pattern == Pattern::Xx {
-            noise.write_third(&hello(&self.config, &self.offer, &self.env).encode()).ok()?
+            let third = noise.write_third(&hello(&self.config, &self.offer, &self.env).encode()).ok()?;
+            encode_auth(welcome.connection_id, &third)
         } else {
             Vec::new()
         };
         let rtt = self.syns.sent_at(attempt).map(|at| now.saturating_duration_since(at));
         let random = u64::from_le_bytes(self.entropy.array());
-        let proof = KeyProof::new(welcome.connection_id, auth, random, rtt, self.give_up_at());
+        let proof = KeyProof::new(auth, random, rtt, self.give_up_at());
         Some(Opened {
             established: Established {
                 local_id: self.env.local_id,
@@ -332,12 +359,13 @@ impl Opening {
 }
 
 /// Returns the first words of the initiator.
-fn hello(config: &ConnectionConfig, offer: &Offer, env: &ConnectionEnv) -> Hello {
+pub(super) fn hello(config: &ConnectionConfig, offer: &Offer, env: &ConnectionEnv) -> Hello {
     Hello {
         window: offer.window,
         reset_token: env.reset,
         params: params_of(config, offer),
         name: config.sender.name.clone(),
+        instead: None,
     }
 }
 

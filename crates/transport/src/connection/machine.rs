@@ -3,9 +3,12 @@
 
 use std::time::Instant;
 
+use rdt_crypto::ResetToken;
+
 use super::events::{Closed, ConnectionEvent};
 use super::initiator::{Opened, Opening, Progress};
 use super::streams::{Message, Streams};
+use super::within::Associated;
 use super::{Connection, Stage};
 use crate::receiver::BufferShare;
 use crate::wire::native::{Clear, CloseReason, FIN_ACK_LEN};
@@ -84,9 +87,14 @@ impl Connection {
         match &mut self.stage {
             Stage::Open(streams) => match Clear::decode(datagram) {
                 Ok(Clear::Reset(token)) => {
-                    if streams.is_reset_by(&token) {
+                    if streams.is_reset_by(now, &token) {
                         self.fail(now, Closed::Reset);
                     } else if streams.is_forgotten_by(&token) && !streams.start_again(now) {
+                        self.fail(now, Closed::Handshake);
+                    }
+                }
+                Ok(Clear::Refuse(_)) if streams.is_refusable() => {
+                    if !streams.start_again(now) {
                         self.fail(now, Closed::Handshake);
                     }
                 }
@@ -109,7 +117,7 @@ impl Connection {
         self.after_call(now);
     }
 
-    fn on_progress(&mut self, now: Instant, progress: Progress) {
+    pub(super) fn on_progress(&mut self, now: Instant, progress: Progress) {
         let opened = match progress {
             Progress::Pending => return,
             Progress::Failed(closed) => return self.fail(now, closed),
@@ -126,6 +134,10 @@ impl Connection {
     fn open(&mut self, now: Instant, opened: Opened, handshake: Box<Opening>) {
         let Opened { established, mut proof, peer, resumption, is_proven } = opened;
         let (hash, window) = (established.secrets.handshake_hash, established.window);
+        let is_refusable = proof.is_refusable();
+        if !is_refusable {
+            self.associated = Associated::of(now, &established, peer, handshake.own_key).map(Box::new);
+        }
         let streams = Streams::new(now, &handshake.config, established, handshake.env.clone());
         let Ok(mut streams) = streams else { return self.fail(now, Closed::Handshake) };
         proof.keep(handshake);
@@ -148,10 +160,13 @@ impl Connection {
     fn reopen(&mut self, now: Instant, opened: Opened, mut streams: Box<Streams>) {
         let Opened { established, proof, peer, .. } = opened;
         let (hash, is_same) = (established.secrets.handshake_hash, self.peer == Some(peer));
+        let own_key = streams.reopening_mut().and_then(|handshake| handshake.own_key);
+        let associated = Associated::of(now, &established, peer, own_key).map(Box::new);
         let is_reopened = is_same && streams.reopen(now, established, proof);
         self.stage = Stage::Open(streams);
         if is_reopened {
             self.handshake_hash = Some(hash);
+            self.associated = associated;
         } else {
             self.fail(now, if is_same { Closed::Handshake } else { Closed::NotTrusted(peer) });
         }
@@ -186,6 +201,13 @@ impl Connection {
     /// Appends a path probe, to be sent to an address that is not validated yet.
     pub(crate) fn poll_path_probe(&mut self, random: u64, out: &mut TransmitBuf) -> bool {
         self.streams_mut().is_some_and(|streams| streams.poll_path_probe(random, out))
+    }
+
+    /// Sends an OPEN-ACK with the token of this side's RESETs.
+    pub(crate) fn acknowledge_open(&mut self, token: ResetToken) {
+        if let Some(streams) = self.streams_mut() {
+            streams.open_ack = Some(token);
+        }
     }
 
     /// Adapts to a new path: the peer's address changed.

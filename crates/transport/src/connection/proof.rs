@@ -2,6 +2,9 @@
 //! responder's first sealed packet shows that one of them arrived. If the responder has forgotten
 //! the handshake meanwhile, because it was restarted or its table was full, the handshake starts
 //! again.
+//!
+//! Within an association this is the only step: an OPEN, repeated until its OPEN-ACK arrives. If the
+//! responder refuses it, a handshake follows.
 
 use std::time::{Duration, Instant};
 
@@ -15,21 +18,23 @@ use crate::wire::native::{self, Probe};
 const MAX_INTERVAL: Duration = Duration::from_secs(1);
 /// Lower limit of the first one, as for the RTO (RFC 6298 has 1 s, Linux 200 ms).
 pub(crate) const MIN_PROOF_INTERVAL: Duration = Duration::from_millis(200);
+/// Lower limit of the first one of an OPEN, as for a SYN to a known host.
+const MIN_OPEN_INTERVAL: Duration = Duration::from_millis(50);
 
-/// AUTH, if the Noise pattern has one, and a path probe, which the responder answers.
+/// AUTH, if the Noise pattern has one, and a path probe, which the responder answers; or an OPEN.
 pub(super) struct KeyProof {
     /// Handshake so far, with its keys.
     handshake: Option<Box<Opening>>,
     /// True while the handshake takes place again.
     is_restarted: bool,
-    /// Connection ID of the responder.
-    remote_id: u64,
-    /// Message 3 of XX; empty in other patterns.
-    auth: Vec<u8>,
-    /// Random number of the probe.
-    random: u64,
+    /// AUTH or OPEN; empty if there is neither.
+    message: Vec<u8>,
+    /// Random number of the probe; `None` with an OPEN, which has its own answer.
+    random: Option<u64>,
+    /// True if the responder has proved that it opened the connection.
+    is_answered: bool,
     /// Packets that are due.
-    auth_due: bool,
+    message_due: bool,
     probe_due: bool,
     at: Option<Instant>,
     interval: Duration,
@@ -39,21 +44,29 @@ pub(super) struct KeyProof {
 impl KeyProof {
     /// Creates a proof that leaves at once. The handshake took `rtt`.
     pub(super) fn new(
-        remote_id: u64,
         auth: Vec<u8>,
         random: u64,
         rtt: Option<Duration>,
         give_up_at: Option<Instant>,
     ) -> Self {
         let interval = rtt.map_or(MAX_INTERVAL, |rtt| (2 * rtt).max(MIN_PROOF_INTERVAL));
-        let auth_due = !auth.is_empty();
+        Self::of(auth, Some(random), interval, give_up_at)
+    }
+
+    /// Creates an OPEN that leaves at once. The round trip was `rtt` lately.
+    pub(super) fn open(open: Vec<u8>, rtt: Option<Duration>, give_up_at: Option<Instant>) -> Self {
+        let interval = rtt.map_or(MAX_INTERVAL, |rtt| (2 * rtt).max(MIN_OPEN_INTERVAL));
+        Self::of(open, None, interval, give_up_at)
+    }
+
+    fn of(message: Vec<u8>, random: Option<u64>, interval: Duration, give_up_at: Option<Instant>) -> Self {
         Self {
             handshake: None,
             is_restarted: false,
-            remote_id,
-            auth,
+            message_due: !message.is_empty(),
+            message,
             random,
-            auth_due,
+            is_answered: false,
             probe_due: true,
             at: None,
             interval,
@@ -64,6 +77,23 @@ impl KeyProof {
     /// Keeps the handshake, to start it again.
     pub(super) fn keep(&mut self, handshake: Box<Opening>) {
         self.handshake = Some(handshake);
+    }
+
+    /// True if this is an OPEN that the responder may have refused.
+    pub(super) fn is_refusable(&self) -> bool {
+        self.is_open() && !self.is_answered && !self.is_restarted
+    }
+
+    /// True if this is an OPEN.
+    pub(super) fn is_open(&self) -> bool {
+        self.random.is_none()
+    }
+
+    /// Notes an authentic packet. Returns true if it completes the proof: with an OPEN, only an
+    /// OPEN-ACK does.
+    pub(super) fn on_authentic(&mut self) -> bool {
+        self.is_answered = true;
+        !self.is_open()
     }
 
     /// Starts the handshake again. Returns false if that is not possible.
@@ -97,7 +127,7 @@ impl KeyProof {
             return false;
         }
         self.at = None;
-        self.auth_due = !self.auth.is_empty();
+        self.message_due = !self.message.is_empty();
         self.probe_due = true;
         self.give_up_at.is_some_and(|at| at <= now)
     }
@@ -109,10 +139,10 @@ impl KeyProof {
         sealing: &mut SealingKeys,
         out: &mut TransmitBuf,
     ) -> bool {
-        if std::mem::take(&mut self.auth_due)
-            && let Some(slot) = out.slot(native::auth_len(&self.auth))
+        if std::mem::take(&mut self.message_due)
+            && let Some(slot) = out.slot(self.message.len())
         {
-            native::encode_auth(self.remote_id, &self.auth, slot);
+            slot.copy_from_slice(&self.message);
             return true;
         }
         if !std::mem::take(&mut self.probe_due) {
@@ -120,7 +150,8 @@ impl KeyProof {
         }
         self.at = Some(now + self.interval);
         self.interval = (2 * self.interval).min(MAX_INTERVAL.max(self.interval));
-        let probe = Probe { is_response: false, random: self.random };
+        let Some(random) = self.random else { return false };
+        let probe = Probe { is_response: false, random };
         seal_slot(sealing, native::PATH_LEN, out, |header, packet| {
             native::encode_path(header, &probe, packet);
         })

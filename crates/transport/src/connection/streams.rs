@@ -35,6 +35,9 @@ const MAX_QUIET_TIME: Duration = Duration::from_secs(12);
 const LINGER_RTOS: u32 = 8;
 /// Limits of the time for which answers are repeated.
 const LINGER: std::ops::RangeInclusive<Duration> = Duration::from_secs(2)..=Duration::from_secs(10);
+/// Time after an OPEN-ACK for which RESETs are ignored: data that overtook the OPEN was answered by
+/// them.
+const LATE_RESETS: Duration = Duration::from_secs(2);
 /// Payload of a packet by which the replay window is sized, bytes: the smallest one in a bulk
 /// transfer, on a path that carries no more than 548 bytes.
 const SMALL_PAYLOAD: u64 = 508;
@@ -48,8 +51,12 @@ pub(super) struct Streams {
     pub(super) opening: OpeningKeys,
     /// Token of the peer's RESETs.
     peer_reset: ResetToken,
+    /// Time from which they are believed.
+    resets_from: Instant,
     /// Proof of the local keys, repeated until the peer has shown that it arrived (initiator).
     pub(super) proof: Option<KeyProof>,
+    /// OPEN-ACK to send, with the token of this side's RESETs (responder).
+    pub(super) open_ack: Option<ResetToken>,
     pub(super) confirm: Confirm,
     /// Path probe to send, or answer to one.
     probe: Option<Probe>,
@@ -251,6 +258,11 @@ impl Streams {
         if self.is_key_used_up() {
             return false;
         }
+        if let Some(token) = self.open_ack.take() {
+            return seal_slot(&mut self.sealing, native::OPEN_ACK_LEN, out, |header, packet| {
+                native::encode_open_ack(header, &token, packet);
+            });
+        }
         if let Some(probe) = self.probe.take() {
             return seal_probe(&mut self.sealing, probe, out);
         }
@@ -391,9 +403,22 @@ impl Streams {
         awaits_proof && self.peer_reset.of_half_open() == *token
     }
 
+    /// True if the peer may refuse the OPEN of this connection.
+    pub(super) fn is_refusable(&self) -> bool {
+        self.close.is_none() && self.proof.as_ref().is_some_and(KeyProof::is_refusable)
+    }
+
+    /// Handles an OPEN-ACK.
+    fn on_open_ack(&mut self, now: Instant, token: ResetToken) {
+        if self.proof.as_ref().is_some_and(KeyProof::is_open) {
+            (self.peer_reset, self.proof) = (token, None);
+            self.resets_from = now + LATE_RESETS;
+        }
+    }
+
     /// True if the peer does not know the connection, by its token.
-    pub(super) fn is_reset_by(&self, token: &ResetToken) -> bool {
-        self.close.is_none() && !self.is_reopening() && self.peer_reset == *token
+    pub(super) fn is_reset_by(&self, now: Instant, token: &ResetToken) -> bool {
+        now >= self.resets_from && self.close.is_none() && !self.is_reopening() && self.peer_reset == *token
     }
 
     /// True while the handshake takes place again.

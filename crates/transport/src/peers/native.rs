@@ -3,6 +3,7 @@
 
 mod accept;
 mod address;
+mod associations;
 mod complete;
 mod ended;
 mod entry;
@@ -23,6 +24,7 @@ use std::time::Instant;
 
 use rdt_crypto::{Entropy, ResetKey, ResumptionJar};
 
+use associations::{GrantedTable, HeldTable};
 use ended::Ended;
 use entry::Entry;
 use fin_acks::FinAcks;
@@ -56,6 +58,8 @@ pub(super) struct Native<P> {
     ended: Ended,
     fin_acks: FinAcks,
     known_rtts: KnownRtts,
+    /// Associations in which this side opens connections.
+    held: HeldTable<P>,
     pub(super) events: VecDeque<(ConnectionId, ConnectionEvent)>,
     /// Number of connections removed so far.
     removed: u64,
@@ -72,6 +76,8 @@ pub(super) struct Acceptor<P> {
     responder: Option<Arc<ResponderConfig>>,
     resumptions: Option<ResumptionJar>,
     half_open: HalfOpenTable<P>,
+    /// Associations in which peers open connections.
+    associations: GrantedTable<P>,
     /// Digests of SYNs that opened a connection lately.
     opened: RecentSyns,
     /// Whether a SYN needs a cookie.
@@ -107,6 +113,7 @@ impl<P> Native<P> {
             ended: Ended::default(),
             fin_acks: FinAcks::default(),
             known_rtts: KnownRtts::default(),
+            held: HeldTable::default(),
             events: VecDeque::new(),
             removed: 0,
             pools: Memory { frames: memory, ..Memory::default() },
@@ -117,11 +124,12 @@ impl<P> Native<P> {
 }
 
 impl<P> Acceptor<P> {
-    pub(super) fn new(max_half_open: usize, entropy: &mut Entropy) -> Self {
+    pub(super) fn new(max_half_open: usize, since: Option<Instant>, entropy: &mut Entropy) -> Self {
         Self {
             responder: None,
             resumptions: None,
             half_open: HalfOpenTable::new(max_half_open),
+            associations: GrantedTable::new(since),
             opened: RecentSyns::default(),
             retry: RetryPolicy::new(max_half_open),
             cookies: CookieKey::new(entropy.array()),
@@ -152,6 +160,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         }
         self.acceptor.resumptions = Some(ResumptionJar::new(&responder.identity));
         self.acceptor.responder = Some(Arc::new(responder));
+        self.acceptor.associations.clear();
     }
 
     /// Accepts no further connection. Half-open ones are dropped.
@@ -160,7 +169,8 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         self.acceptor.half_open.clear();
     }
 
-    /// Opens a connection to `peer`.
+    /// Opens a connection to `peer`: within an association, if an earlier connection with the same
+    /// keys made one, else by a handshake.
     ///
     /// # Errors
     /// The configuration is invalid, or lacks a key.
@@ -183,11 +193,15 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             memory: self.native.pools.clone(),
             skip_seed,
         };
-        let connection = Connection::initiate(now, config, initiator, env, self.entropy.child())?;
+        let association = self.native.held.find(now, &peer, &initiator, &config);
+        let within = association.and_then(|id| self.native.held.next(id, initiator.rtt));
+        let entropy = self.entropy.child();
+        let connection = Connection::initiate(now, config, initiator, env, entropy, within.as_ref())?;
         self.native.stats.initiated += 1;
+        self.native.stats.initiated_open += u64::from(association.is_some());
         self.native.opening.insert(id);
         let slot = self.slots.take(None);
-        self.insert(id, peer, connection, slot);
+        self.insert(id, peer, connection, slot, association);
         Ok(ConnectionId(id))
     }
 
@@ -338,8 +352,8 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         }
     }
 
-    fn insert(&mut self, id: u64, peer: P, connection: Connection, slot: Slot) {
-        self.native.connections.insert(id, Entry::new(peer, connection, slot));
+    fn insert(&mut self, id: u64, peer: P, connection: Connection, slot: Slot, association: Option<u64>) {
+        self.native.connections.insert(id, Entry::new(peer, connection, slot, association));
         self.native.stats.max_connections = self.native.stats.max_connections.max(self.slots.taken);
         self.process_output(id);
     }

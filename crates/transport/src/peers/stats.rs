@@ -37,8 +37,17 @@ pub struct ConnectionSetStats {
     pub half_open_expired: u64,
     /// Connections accepted from peers.
     pub accepted: u64,
+    /// OPENs received.
+    pub opens: u64,
+    /// OPENs refused: a handshake replaces them.
+    pub opens_refused: u64,
+    /// Connections accepted from peers within an association; [`accepted`](Self::accepted) has them,
+    /// too.
+    pub opened: u64,
     /// Connections opened by this side.
     pub initiated: u64,
+    /// Those of them that it opened within an association.
+    pub initiated_open: u64,
     /// Largest number of slots taken when a connection opened, with those of classic peers.
     pub max_connections: usize,
     /// Stateless resets sent.
@@ -74,7 +83,11 @@ impl ConnectionSetStats {
         self.half_open_dropped += other.half_open_dropped;
         self.half_open_expired += other.half_open_expired;
         self.accepted += other.accepted;
+        self.opens += other.opens;
+        self.opens_refused += other.opens_refused;
+        self.opened += other.opened;
         self.initiated += other.initiated;
+        self.initiated_open += other.initiated_open;
         self.max_connections += other.max_connections;
         self.resets_sent += other.resets_sent;
         self.resets_received += other.resets_received;

@@ -13,7 +13,7 @@
 //! | `stream.rs` | DATA and FIN, with or without an ACK in them |
 //! | `run.rs` | DATA packets that lie one after another |
 //! | `ack.rs`, `varint.rs` | body of an ACK; numbers of variable length in it |
-//! | `control.rs`, `close_reason.rs` | ACK, FIN-ACK, CLOSE, PATH; reasons of a CLOSE |
+//! | `control.rs`, `close_reason.rs` | OPEN-ACK, ACK, FIN-ACK, CLOSE, PATH; reasons of a CLOSE |
 //! | `handshake.rs`, `check.rs` | packets that are not sealed; their check |
 //! | `payload.rs`, `params.rs`, `name.rs` | payloads of Noise messages, their parameters and name |
 
@@ -33,6 +33,8 @@ mod stream;
 mod tests;
 mod varint;
 
+use rdt_crypto::ResetToken;
+
 use super::{PacketKind, Piece, WireError};
 
 #[cfg(test)]
@@ -42,13 +44,13 @@ pub use ack::{SackBlock, SackBlocks};
 pub use close_reason::CloseReason;
 pub(crate) use codec::{NativeCodec, payload_of};
 pub(crate) use control::{
-    Close, ControlHeader, FIN_ACK_LEN, PATH_LEN, Probe, ack_len, close_len, encode_ack, encode_close,
-    encode_fin_ack, encode_path,
+    Close, ControlHeader, FIN_ACK_LEN, OPEN_ACK_LEN, PATH_LEN, Probe, ack_len, close_len, encode_ack,
+    encode_close, encode_fin_ack, encode_open_ack, encode_path,
 };
 pub(crate) use handshake::{
-    ANY_SYN, Clear, Proof, REFUSE_LEN, RESET_LEN, RETRY_LEN, SYN_MIN, Syn, VERSIONS_LEN, auth_len,
-    encode_auth, encode_refuse, encode_reset, encode_retry, encode_syn, encode_syn_ack, encode_versions,
-    other_version, prologue, syn_ack_len, syn_len,
+    ANY_SYN, Clear, Open, Proof, REFUSE_LEN, RESET_LEN, RETRY_LEN, SYN_MIN, Syn, VERSIONS_LEN, encode_auth,
+    encode_open, encode_refuse, encode_reset, encode_retry, encode_syn, encode_syn_ack, encode_versions,
+    other_version, prologue, seal_hello, syn_ack_len, syn_len,
 };
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use header::HEADER;
@@ -57,7 +59,7 @@ pub(crate) use header::{Header, PHASES, TAG, connection_id, peek};
 pub use name::StreamName;
 pub(crate) use params::Params;
 pub use params::{LinkRequest, Versions};
-pub(crate) use payload::{Hello, Reply, Welcome};
+pub(crate) use payload::{Hello, Instead, Reply, Welcome};
 pub(crate) use run::{DataRun, RunFields};
 pub(crate) use stream::{DATA_HEADER, FIN_LEN, MAX_ACK_EVERY};
 #[cfg(test)]
@@ -98,6 +100,8 @@ pub(crate) enum Body<'a> {
     Close(Close<'a>),
     /// Probes the path, or answers a probe.
     Path(Probe),
+    /// Answers an OPEN, with the token of the responder's RESETs.
+    OpenAck(ResetToken),
 }
 
 impl<'a> Body<'a> {
@@ -121,6 +125,7 @@ impl<'a> Body<'a> {
             PacketKind::FinAck => control::decode_fin_ack(body).map(|length| Self::FinAck { length }),
             PacketKind::Close => control::decode_close(body).map(Self::Close),
             PacketKind::Path => control::decode_path(body).map(Self::Path),
+            PacketKind::OpenAck => control::decode_open_ack(body).map(Self::OpenAck),
             _ => Err(WireError::Type),
         }
     }

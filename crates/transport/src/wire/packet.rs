@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::native::SackBlocks;
 use super::{LinkProperties, WireError, classic};
 
-/// Kind of a packet. The numbers are the types of the native format; its type 5 is reserved.
+/// Kind of a packet. The numbers are the types of the native format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 #[allow(missing_docs, reason = "these are the names of the packets in docs/PROTOCOL.md")]
@@ -17,6 +17,7 @@ pub enum PacketKind {
     Retry = 2,
     SynAck = 3,
     Data = 4,
+    OpenAck = 5,
     Ack = 6,
     Fin = 7,
     FinAck = 8,
@@ -26,6 +27,7 @@ pub enum PacketKind {
     Path = 12,
     Reset = 13,
     Refuse = 14,
+    Open = 15,
 }
 
 /// Packet sent by a sender.

@@ -8,6 +8,7 @@ use rdt_crypto::{HEADER_BYTES, TAG_BYTES};
 use super::super::Arrival;
 use super::super::events::{Closed, RefuseReason};
 use super::super::keys::{Dropped, Opened};
+use super::super::proof::KeyProof;
 use super::{MAX_FORGED_PACKETS, Streams};
 use crate::Ecn;
 use crate::wire::native::{Body, Close, DataRun, Header, Probe, RunFields, peek};
@@ -93,7 +94,9 @@ impl Streams {
     /// Notes that packets which the peer sealed arrived for the first time.
     pub(in super::super) fn on_authentic(&mut self, now: Instant) {
         self.heard_at = now;
-        self.proof = None;
+        if self.proof.as_mut().is_some_and(KeyProof::on_authentic) {
+            self.proof = None;
+        }
         let Self { opening, sender, .. } = self;
         opening.keep_previous_until(|| now + sender.stats().rto * PREVIOUS_KEY_RTOS);
     }
@@ -157,6 +160,7 @@ impl Streams {
             }
             Body::Close(close) => return Err(self.reason_of(close)),
             Body::Path(probe) => self.on_path(*probe, arrival),
+            Body::OpenAck(token) => self.on_open_ack(now, *token),
         }
         Ok(())
     }

@@ -16,8 +16,8 @@ use crate::peers::Admittee;
 use crate::peers::answers::Answers;
 use crate::receiver::{BufferShare, Offer};
 use crate::wire::native::{
-    Hello, Proof, REFUSE_LEN, RETRY_LEN, Reply, SYN_MIN, Syn, Versions, Welcome, encode_refuse, encode_retry,
-    encode_syn_ack, prologue, syn_ack_len,
+    Hello, Params, Proof, REFUSE_LEN, RETRY_LEN, Reply, SYN_MIN, Syn, Versions, Welcome, encode_refuse,
+    encode_retry, encode_syn_ack, prologue, syn_ack_len,
 };
 
 /// SYN of an initiator, to be answered.
@@ -175,7 +175,9 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         let preferred = hello.as_ref().map_or(0, |hello| hello.params.aead);
         let aead = choose_aead(syn.syn.aeads, preferred, &responder.config).ok_or(RefuseReason::Unencrypted);
         let admitted = aead.and_then(|aead| match &hello {
-            Some(_) => (responder.admit)(Admittee { peer: noise.peer(), secret, aead }).map(|()| aead),
+            Some(hello) => (responder.admit)(Admittee { peer: noise.peer(), secret, aead })
+                .and_then(|()| self.may_replace_open(now, hello))
+                .map(|()| aead),
             None => Ok(aead),
         });
         let aead = match admitted {
@@ -225,13 +227,14 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     ) -> Welcome {
         let config = &responder.config;
         let offer = Offer::new(now, config.receiver, config.idle_timeout, share);
+        let associations = aead.is_encrypted() && self.acceptor.associations.is_enabled();
         Welcome {
             aead: aead as u8,
             versions: Versions::OURS,
             connection_id: own.id,
             reset_token: own.reset_token,
             window: offer.window,
-            params: params_of(config, &offer),
+            params: Params { associations, ..params_of(config, &offer) },
             resumption: self.mint_resumption(now, peer),
         }
     }

@@ -116,6 +116,9 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         }
         entry.peer = from;
         entry.probe = None;
+        if let Some(association) = entry.association {
+            self.acceptor.associations.on_moved(association, from);
+        }
         self.native.stats.moved += 1;
     }
 }

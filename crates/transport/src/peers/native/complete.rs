@@ -8,7 +8,7 @@ use std::time::Instant;
 use rdt_crypto::{Aead, PublicKey, SecretId, Secrets, Space};
 
 use super::half_open::{AwaitedAuth, AwaitedSealed, HalfOpen, Stage};
-use super::{ConnectionId, ConnectionSet};
+use super::{ConnectionId, ConnectionSet, ResponderConfig};
 use crate::Ecn;
 use crate::connection::{
     Connection, ConnectionEnv, ConnectionEvent, Established, MIN_PROOF_INTERVAL, RefuseReason,
@@ -16,6 +16,10 @@ use crate::connection::{
 use crate::peers::Admittee;
 use crate::receiver::BufferShare;
 use crate::wire::native::{Close, CloseReason, ControlHeader, Hello, close_len, encode_close, peek};
+
+/// Keys of an initiator that is admitted, and the share of the socket's buffer by which its first
+/// window was sized.
+type Admitted = ((Option<PublicKey>, Option<SecretId>), Option<BufferShare>);
 
 /// Initiator that has proved its keys.
 struct Proven<P> {
@@ -124,6 +128,24 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             return self.refuse(now, proven, RefuseReason::Secret);
         }
         let Proven { half_open, established, peer, secret, share } = proven;
+        let address = half_open.peer;
+        let association = self.grant(now, address, &established, (peer, secret));
+        // A full table forgets digests whose cookies are valid. A replay of such a SYN gets no
+        // further than a half-open connection, because the responder's part of the keys is new.
+        self.acceptor.opened.insert(now, half_open.syn);
+        self.accept(now, &responder, address, established, ((peer, secret), share), association);
+    }
+
+    /// Opens the connection of a peer that has proved its keys and address.
+    pub(super) fn accept(
+        &mut self,
+        now: Instant,
+        responder: &ResponderConfig,
+        address: P,
+        established: Established,
+        ((peer, secret), share): Admitted,
+        association: Option<u64>,
+    ) {
         let id = established.local_id;
         let reset = self.resets.key.token(id);
         let skip_seed = u64::from_le_bytes(self.entropy.array());
@@ -133,15 +155,12 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             self.native.stats.refused += 1;
             return;
         };
-        // A full table forgets digests whose cookies are valid. A replay of such a SYN gets no
-        // further than a half-open connection, because the responder's part of the keys is new.
-        self.acceptor.opened.insert(now, half_open.syn);
         self.native.stats.accepted += 1;
         self.native
             .events
             .push_back((ConnectionId(id), ConnectionEvent::Connected { peer, resumption: None }));
-        let slot = self.slots.take(self.config.source_of(&half_open.peer));
-        self.insert(id, half_open.peer, connection, slot);
+        let slot = self.slots.take(self.config.source_of(&address));
+        self.insert(id, address, connection, slot, association);
     }
 
     /// Refuses an initiator that has proved its keys, by a CLOSE. The table keeps the CLOSE for

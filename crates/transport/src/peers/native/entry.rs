@@ -26,6 +26,8 @@ pub(super) struct Entry<P> {
     pub(super) remote_id: Option<u64>,
     /// New address of the peer, which is not proved yet.
     pub(super) probe: Option<Box<PathProbe<P>>>,
+    /// Association to which the connection belongs.
+    pub(super) association: Option<u64>,
     pub(super) account: Account,
     /// True if the application has no handle any more.
     pub(super) is_released: bool,
@@ -40,12 +42,13 @@ pub(super) struct Entry<P> {
 }
 
 impl<P> Entry<P> {
-    pub(super) fn new(peer: P, connection: Connection, slot: Slot) -> Self {
+    pub(super) fn new(peer: P, connection: Connection, slot: Slot, association: Option<u64>) -> Self {
         Self {
             connection: Box::new(connection),
             peer,
             remote_id: None,
             probe: None,
+            association,
             account: Account { slot: Some(slot), ..Account::default() },
             is_released: false,
             is_ended: false,
@@ -126,13 +129,21 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             }
             self.native.by_remote.insert((remote_id, id));
         }
+        if let Some(associated) = entry.connection.take_associated() {
+            entry.association =
+                Some(self.native.held.insert(entry.peer, entry.connection.secret(), associated));
+        }
         if entry.is_released && entry.connection.closed().is_some() {
             entry.connection.discard_aborted();
         }
         let offered = entry.connection.offered();
         let offered = (offered > 0).then_some(offered);
         self.memory.count(&mut entry.account, entry.connection.memory(), offered);
-        if entry.connection.closed().is_some() {
+        if let Some(closed) = entry.connection.closed() {
+            // The peer may be gone, so the next connection finds out by a handshake.
+            if let Some(association) = entry.association.filter(|_| closed.is_silence()) {
+                self.native.held.remove(association);
+            }
             self.free_ended_slot(id);
         }
     }
@@ -158,6 +169,10 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         self.forget(&mut entry.account, Key::Native(id));
         if let Some(remote_id) = entry.remote_id {
             self.native.by_remote.remove(&(remote_id, id));
+        }
+        if let Some(association) = entry.association {
+            let stats = entry.connection.stats();
+            self.native.held.add_bytes(association, stats.sender.bytes_written + stats.receiver.bytes);
         }
         drop(entry);
         if self.native.connections.len() == 0 {

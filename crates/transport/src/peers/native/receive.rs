@@ -89,6 +89,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         }
         match Clear::decode(datagram) {
             Ok(Clear::Syn(syn)) => self.on_syn(now, from, id, datagram, &syn),
+            Ok(Clear::Open(open)) => self.on_open(now, from, id, &open),
             Ok(Clear::Auth { noise }) => self.on_auth(now, from, id, noise),
             Ok(Clear::Reset(_)) => self.on_reset(now, id, datagram),
             Ok(Clear::Retry(_) | Clear::SynAck { .. } | Clear::Refuse(_) | Clear::Versions(_)) => {
@@ -120,8 +121,16 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         };
         let was_opening = entry.connection.is_opening();
         entry.connection.handle_clear(now, datagram);
-        if was_opening && !entry.connection.is_opening() {
-            self.remember_rtt(now, id);
+        match (was_opening, entry.connection.is_opening()) {
+            (true, false) => self.remember_rtt(now, id),
+            // The OPEN was refused.
+            (false, true) => {
+                if let Some(association) = entry.association.take() {
+                    self.native.held.remove(association);
+                }
+                self.native.opening.insert(id);
+            }
+            _ => {}
         }
         self.process_output(id);
     }

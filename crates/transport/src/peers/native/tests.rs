@@ -1,6 +1,7 @@
 //! Sets of connections against each other in virtual time, over a small network in memory.
 
 mod address;
+mod associations;
 mod exchanges;
 mod flips;
 mod floods;
@@ -20,7 +21,7 @@ use std::sync::Arc;
 use rdt_crypto::{Entropy, Pattern, SharedSecret, StaticKey};
 
 use super::*;
-use crate::connection::Closed;
+use crate::connection::{Closed, RefuseReason};
 use crate::peers::{ConnectionSetConfig, Secrets};
 use crate::{Ecn, Endpoint};
 use network::{Fate, Network, ip};

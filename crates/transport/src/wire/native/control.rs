@@ -1,10 +1,14 @@
-//! Packets of the control space: ACK, FIN-ACK, CLOSE and PATH.
+//! Packets of the control space: OPEN-ACK, ACK, FIN-ACK, CLOSE and PATH.
+
+use rdt_crypto::ResetToken;
 
 use super::super::{Ack, PacketKind, WireError};
 use super::CloseReason;
 use super::ack::take_ack;
 use super::header::{self, HEADER, SEALED_MIN, TAG, put, u16_at, u32_at};
 
+/// Length of an OPEN-ACK, bytes.
+pub(crate) const OPEN_ACK_LEN: usize = HEADER + 16 + TAG;
 /// Length of a FIN-ACK, bytes.
 pub(crate) const FIN_ACK_LEN: usize = HEADER + 9 + TAG;
 /// Length of a PATH packet, bytes.
@@ -59,6 +63,12 @@ pub(crate) struct Probe {
     pub(crate) random: u64,
 }
 
+/// Writes an OPEN-ACK up to its tag; `out` has [`OPEN_ACK_LEN`] bytes.
+pub(crate) fn encode_open_ack(header: &ControlHeader, token: &ResetToken, out: &mut [u8]) {
+    header.encode(PacketKind::OpenAck, out);
+    put(out, HEADER, token.to_wire());
+}
+
 /// Returns the length of an ACK packet whose body has `body` bytes.
 pub(crate) const fn ack_len(body: usize) -> usize {
     HEADER + body + TAG
@@ -98,6 +108,11 @@ pub(crate) fn encode_path(header: &ControlHeader, probe: &Probe, out: &mut [u8])
     header.encode(PacketKind::Path, out);
     put(out, HEADER, [u8::from(probe.is_response)]);
     put(out, HEADER + 1, probe.random.to_le_bytes());
+}
+
+/// Returns the token of the responder's RESETs.
+pub(super) fn decode_open_ack(body: &[u8]) -> Result<ResetToken, WireError> {
+    body.try_into().map(ResetToken::from_wire).map_err(|_| WireError::Length)
 }
 
 pub(super) fn decode_ack(mut body: &[u8], near: u64) -> Result<Ack<'_>, WireError> {

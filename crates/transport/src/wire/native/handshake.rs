@@ -1,11 +1,11 @@
 //! Packets that are not sealed: the handshake, which has a check instead of a tag, and RESET, which
 //! proves itself by a token.
 
-use rdt_crypto::{RESUMPTION_COOKIE_BYTES, ResetToken, ResumptionCookie};
+use rdt_crypto::{PacketKey, RESUMPTION_COOKIE_BYTES, ResetToken, ResumptionCookie, Space};
 
 use super::super::{PacketKind, WireError};
-use super::header::{self, HEADER, SEALED_MIN, put, u16_at, u64_at};
-use super::{SMALLEST_PATH, VERSION, Versions, check, payload};
+use super::header::{self, HEADER, SEALED_MIN, TAG, put, u16_at, u64_at};
+use super::{Hello, SMALLEST_PATH, VERSION, Versions, check, payload};
 use crate::cookie::Cookie;
 
 /// Length of the shortest SYN of any version, bytes. VERSIONS, which answers it, is shorter.
@@ -28,6 +28,8 @@ const RETRY_COOKIE: usize = size_of::<Cookie>();
 const SYN_COOKIE: usize = 32;
 /// Index of the Noise message in a SYN-ACK.
 const SYN_ACK_NOISE: usize = 24;
+/// Index of the sealed Hello in an OPEN.
+const OPEN_HELLO: usize = 32;
 /// Length of the prologue of the Noise handshake, bytes.
 const PROLOGUE: usize = 28;
 /// Length of a public key in a Noise message, bytes.
@@ -45,6 +47,8 @@ const _: () = assert!(RETRY_LEN <= SYN_MIN && REFUSE_LEN <= SYN_MIN && VERSIONS_
 const _: () = assert!(SYN_COOKIE + RESUMPTION_COOKIE_BYTES + FIRST_MAX <= SYN_MIN);
 const _: () = assert!(SYN_COOKIE + RESUMPTION_COOKIE_BYTES + FIRST_MAX + payload::NAME_MAX <= SMALLEST_PATH);
 const _: () = assert!(SYN_ACK_NOISE + SECOND_MAX <= SYN_MIN);
+// What answers an OPEN before its address is proved.
+const _: () = assert!(REFUSE_LEN <= OPEN_HELLO + TAG);
 // A RESET must be shorter than any packet that it answers, or two hosts could answer each other
 // forever.
 const _: () = assert!(RESET_LEN < SEALED_MIN);
@@ -101,11 +105,38 @@ impl Proof {
     }
 }
 
+/// OPEN: opens a connection of an association.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Open<'a> {
+    /// Identifier of the association.
+    pub(crate) association: u64,
+    /// Number of the connection in it.
+    pub(crate) number: u64,
+    /// The initiator's [`Hello`], sealed.
+    pub(crate) hello: &'a [u8],
+}
+
+impl Open<'_> {
+    /// Opens the Hello of an OPEN with this connection ID.
+    ///
+    /// # Errors
+    /// The initiator did not seal it with this key, or it breaks a rule of the format.
+    pub(crate) fn open_hello(&self, connection_id: u64, key: &PacketKey) -> Result<Hello, WireError> {
+        let mut packet = vec![0; HEADER + self.hello.len()];
+        begin(PacketKind::Open, self.hello.len(), connection_id, &mut packet);
+        packet[HEADER..].copy_from_slice(self.hello);
+        let hello = key.open(Space::Control, 0, &mut packet).map_err(|_| WireError::Check)?;
+        Hello::decode(hello)
+    }
+}
+
 /// Packet that is not sealed. [`connection_id`](super::connection_id) has its connection ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Clear<'a> {
     /// Opens a connection.
     Syn(Syn<'a>),
+    /// Opens a connection of an association.
+    Open(Open<'a>),
     /// Requests the SYN again, with this cookie.
     Retry(Cookie),
     /// Answers a SYN.
@@ -143,6 +174,7 @@ impl<'a> Clear<'a> {
         check::verify(datagram)?;
         match kind {
             PacketKind::Syn => decode_syn(datagram, usize::from(info)).map(Self::Syn),
+            PacketKind::Open => decode_open(rest, usize::from(info)).map(Self::Open),
             PacketKind::Retry if info != 0 => Err(WireError::Reserved),
             PacketKind::Retry => rest.try_into().map(Self::Retry).map_err(|_| WireError::Length),
             PacketKind::SynAck => decode_syn_ack(rest, usize::from(info)),
@@ -189,6 +221,28 @@ pub(crate) fn encode_syn(connection_id: u64, syn: &Syn<'_>, out: &mut [u8]) {
     check::write(out);
 }
 
+/// Returns the sealed Hello of an OPEN with this connection ID. The key must seal nothing else.
+pub(crate) fn seal_hello(connection_id: u64, hello: &Hello, key: &PacketKey) -> Vec<u8> {
+    let mut packet = vec![0; HEADER];
+    packet.extend(hello.encode());
+    packet.resize(packet.len() + TAG, 0);
+    let len = packet.len() - HEADER;
+    begin(PacketKind::Open, len, connection_id, &mut packet);
+    key.seal(Space::Control, 0, &mut packet);
+    packet.split_off(HEADER)
+}
+
+/// Returns an OPEN.
+pub(crate) fn encode_open(connection_id: u64, open: &Open<'_>) -> Vec<u8> {
+    let mut out = vec![0; OPEN_HELLO + open.hello.len()];
+    begin(PacketKind::Open, open.hello.len(), connection_id, &mut out);
+    put(&mut out, HEADER, open.association.to_le_bytes());
+    put(&mut out, HEADER + 8, open.number.to_le_bytes());
+    out[OPEN_HELLO..].copy_from_slice(open.hello);
+    check::write(&mut out);
+    out
+}
+
 /// Writes a RETRY; `out` has [`RETRY_LEN`] bytes.
 pub(crate) fn encode_retry(connection_id: u64, cookie: &Cookie, out: &mut [u8]) {
     begin(PacketKind::Retry, 0, connection_id, out);
@@ -210,17 +264,13 @@ pub(crate) fn encode_syn_ack(connection_id: u64, attempt: u8, noise: &[u8], out:
     check::write(out);
 }
 
-/// Returns the length of an AUTH with this Noise message, bytes.
-pub(crate) fn auth_len(noise: &[u8]) -> usize {
-    HEADER + noise.len()
-}
-
-/// Writes an AUTH; `out` has [`auth_len`] bytes.
-pub(crate) fn encode_auth(connection_id: u64, noise: &[u8], out: &mut [u8]) {
-    let out = &mut out[..auth_len(noise)];
-    begin(PacketKind::Auth, noise.len(), connection_id, out);
+/// Returns an AUTH.
+pub(crate) fn encode_auth(connection_id: u64, noise: &[u8]) -> Vec<u8> {
+    let mut out = vec![0; HEADER + noise.len()];
+    begin(PacketKind::Auth, noise.len(), connection_id, &mut out);
     out[HEADER..].copy_from_slice(noise);
-    check::write(out);
+    check::write(&mut out);
+    out
 }
 
 /// Writes a REFUSE with the code of its reason; `out` has [`REFUSE_LEN`] bytes.
@@ -250,10 +300,10 @@ pub(crate) fn encode_reset(connection_id: u64, token: &ResetToken, out: &mut [u8
     put(out, HEADER, token.to_wire());
 }
 
-/// Writes the header of a packet with a Noise message of `noise` bytes.
-fn begin(kind: PacketKind, noise: usize, connection_id: u64, out: &mut [u8]) {
-    #[expect(clippy::cast_possible_truncation, reason = "Noise messages have at most 65,535 bytes")]
-    header::begin(kind, noise as u16, 0, connection_id, out);
+/// Writes the header of a packet with a message of `len` bytes.
+fn begin(kind: PacketKind, len: usize, connection_id: u64, out: &mut [u8]) {
+    #[expect(clippy::cast_possible_truncation, reason = "messages have at most 65,535 bytes")]
+    header::begin(kind, len as u16, 0, connection_id, out);
 }
 
 fn decode_syn(datagram: &[u8], noise: usize) -> Result<Syn<'_>, WireError> {
@@ -277,6 +327,14 @@ fn decode_syn(datagram: &[u8], noise: usize) -> Result<Syn<'_>, WireError> {
         secret_id: u64_at(packet, 24),
         noise,
     })
+}
+
+fn decode_open(rest: &[u8], len: usize) -> Result<Open<'_>, WireError> {
+    let (head, hello) = rest.split_first_chunk::<{ OPEN_HELLO - HEADER }>().ok_or(WireError::Truncated)?;
+    if hello.len() != len || len < TAG {
+        return Err(WireError::Length);
+    }
+    Ok(Open { association: u64_at(head, 0), number: u64_at(head, 8), hello })
 }
 
 fn decode_syn_ack(rest: &[u8], len: usize) -> Result<Clear<'_>, WireError> {

@@ -140,6 +140,7 @@ fn kind_of(header: &[u8; HEADER]) -> Option<PacketKind> {
             2 => PacketKind::Retry,
             3 => PacketKind::SynAck,
             4 => PacketKind::Data,
+            5 => PacketKind::OpenAck,
             6 => PacketKind::Ack,
             7 => PacketKind::Fin,
             8 => PacketKind::FinAck,
@@ -148,6 +149,7 @@ fn kind_of(header: &[u8; HEADER]) -> Option<PacketKind> {
             12 => PacketKind::Path,
             13 => PacketKind::Reset,
             14 => PacketKind::Refuse,
+            15 => PacketKind::Open,
             _ => return None,
         },
         _ => return None,
@@ -158,6 +160,7 @@ const fn is_sealed(kind: PacketKind) -> bool {
     matches!(
         kind,
         PacketKind::Data
+            | PacketKind::OpenAck
             | PacketKind::Ack
             | PacketKind::Fin
             | PacketKind::FinAck

@@ -7,30 +7,35 @@ use std::time::Duration;
 
 use super::super::WireError;
 use super::header::{put, u32_at, u64_at};
-use super::{SMALLEST_PATH, StreamName, VERSION};
+use super::{Instead, SMALLEST_PATH, StreamName, VERSION};
 
 const MAX_DATAGRAM: u16 = 1;
 const ACK_DELAY_MAX: u16 = 2;
 const ACK_EVERY: u16 = 3;
-// 4, 6 and 9 are reserved.
+// 4 and 6 are reserved.
 const IDLE_TIMEOUT: u16 = 5;
 const ECN: u16 = 7;
 const LINK: u16 = 8;
+const ASSOCIATIONS: u16 = 9;
 const OVERFLOW: u16 = 10;
 const WANTED_ACK_DELAY: u16 = 11;
 const WANTED_ACK_EVERY: u16 = 12;
 const ONE_WAY: u16 = 13;
 const AEAD: u16 = 14;
 pub(super) const NAME: u16 = 15;
+/// OPEN that was refused.
+pub(super) const INSTEAD: u16 = 16;
 
 /// Length of an identifier and a length field, bytes.
 pub(super) const ENTRY: usize = 4;
+/// Length of the value of [`INSTEAD`], bytes.
+pub(super) const INSTEAD_VALUE: usize = 20;
 /// Length of the value of `link`, bytes.
-const LINK_VALUE: usize = 28;
+pub(super) const LINK_VALUE: usize = 28;
 /// Length of the parameters that are always written, bytes.
 const LIST: usize = 9 * ENTRY + 21;
 /// Length of the longest list without a link, bytes.
-pub(super) const LIST_MAX_WITHOUT_LINK: usize = LIST + ENTRY + 1;
+pub(super) const LIST_MAX_WITHOUT_LINK: usize = LIST + 2 * (ENTRY + 1);
 /// Length of the longest list, bytes.
 pub(super) const LIST_MAX: usize = LIST_MAX_WITHOUT_LINK + ENTRY + LINK_VALUE;
 
@@ -52,6 +57,8 @@ pub(crate) struct Params {
     pub(crate) ecn: bool,
     /// Emulated link that this side requests. Default: none.
     pub(crate) link: Option<LinkRequest>,
+    /// True if this side, a responder, takes an OPEN. Default: false.
+    pub(crate) associations: bool,
     /// True if this side requests the count of socket drops in ACKs. Default: false.
     pub(crate) overflow: bool,
     /// Longest ACK delay that this side wants as a sender, microseconds; the peer obeys. At most
@@ -75,6 +82,7 @@ impl Default for Params {
             idle_timeout_ms: 30_000,
             ecn: false,
             link: None,
+            associations: false,
             overflow: false,
             wanted_ack_delay_us: 25_000,
             wanted_ack_every: 2,
@@ -181,6 +189,9 @@ impl Params {
         if let Some(link) = self.link {
             list.entry(LINK, &link.to_bytes());
         }
+        if self.associations {
+            list.entry(ASSOCIATIONS, &[1]);
+        }
         if self.overflow {
             list.entry(OVERFLOW, &[1]);
         }
@@ -198,17 +209,21 @@ impl Params {
         if params.is_valid() { Ok(params) } else { Err(WireError::Params) }
     }
 
-    /// Decodes an initiator's parameters, and the stream name among them. The list must fill
-    /// `bytes`.
-    pub(super) fn decode_hello(bytes: &[u8]) -> Result<(Self, Option<StreamName>), WireError> {
-        let mut name = None;
+    /// Decodes an initiator's parameters, and among them the stream name and the OPEN that was
+    /// refused. The list must fill `bytes`.
+    pub(super) fn decode_hello(
+        bytes: &[u8],
+    ) -> Result<(Self, Option<StreamName>, Option<Instead>), WireError> {
+        let (mut name, mut instead) = (None, None);
         decode_list(bytes, |id, value| {
             if id == NAME {
                 name = Some(StreamName::decode(value)?);
+            } else if id == INSTEAD {
+                instead = Some(Instead::from_bytes(value.try_into().ok()?));
             }
             Some(())
         })?;
-        Ok((Self::decode(bytes)?, name))
+        Ok((Self::decode(bytes)?, name, instead))
     }
 
     /// Sets one value; `None` if its length is wrong. Ranges are checked later, by
@@ -221,6 +236,7 @@ impl Params {
             IDLE_TIMEOUT => self.idle_timeout_ms = u32::from_le_bytes(value.try_into().ok()?),
             ECN => self.ecn = switch(value)?,
             LINK => self.link = Some(LinkRequest::from_bytes(value.try_into().ok()?)),
+            ASSOCIATIONS => self.associations = switch(value)?,
             OVERFLOW => self.overflow = switch(value)?,
             WANTED_ACK_DELAY => self.wanted_ack_delay_us = u32::from_le_bytes(value.try_into().ok()?),
             WANTED_ACK_EVERY => self.wanted_ack_every = u16::from_le_bytes(value.try_into().ok()?),
@@ -373,13 +389,25 @@ mod tests {
             assert_eq!(Params::decode(&twice), Err(WireError::Params), "{ids:?}");
         }
         let mut bytes = [0; LIST_MAX];
-        let full = Params { link: Some(LINK_OK), overflow: true, ..Params::default() };
+        let full = Params { link: Some(LINK_OK), associations: true, overflow: true, ..Params::default() };
         assert_eq!(full.encode(&mut bytes), LIST_MAX);
         let ends: Vec<usize> =
             (0..bytes.len()).filter(|&len| Params::decode(&bytes[..len]).is_ok()).collect();
-        assert_eq!(ends, [0, 6, 14, 20, 28, 33, 65, 70, 78, 84, 89], "only between entries");
-        let lens =
-            [(1, 2), (2, 4), (3, 2), (5, 4), (7, 1), (8, 28), (10, 1), (11, 4), (12, 2), (13, 1), (14, 1)];
+        assert_eq!(ends, [0, 6, 14, 20, 28, 33, 65, 70, 75, 83, 89, 94], "only between entries");
+        let lens = [
+            (1, 2),
+            (2, 4),
+            (3, 2),
+            (5, 4),
+            (7, 1),
+            (8, 28),
+            (9, 1),
+            (10, 1),
+            (11, 4),
+            (12, 2),
+            (13, 1),
+            (14, 1),
+        ];
         for (id, len) in lens {
             for wrong in [len - 1, len + 1] {
                 let value = vec![1; wrong];

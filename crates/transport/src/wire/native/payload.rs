@@ -4,12 +4,14 @@ use rdt_crypto::{Aead, RESUMPTION_COOKIE_BYTES, ResetToken, ResumptionCookie};
 
 use super::super::WireError;
 use super::StreamName;
-use super::header::{put, u16_at, u64_at};
-use super::params::{ENTRY, LIST_MAX, LIST_MAX_WITHOUT_LINK, List, NAME, Params, Versions};
+use super::header::{put, u16_at, u32_at, u64_at};
+use super::params::{
+    ENTRY, INSTEAD, INSTEAD_VALUE, LINK_VALUE, LIST_MAX, LIST_MAX_WITHOUT_LINK, List, NAME, Params, Versions,
+};
 
 /// Length of a [`Hello`] without its parameters, bytes.
 const HELLO: usize = 26;
-/// Length of the longest [`Hello`] without a name, bytes.
+/// Length of the longest [`Hello`] without a name, bytes. One with a link has no [`Instead`].
 pub(super) const HELLO_MAX: usize = HELLO + LIST_MAX;
 /// Length of the longest entry of a name, bytes.
 pub(super) const NAME_MAX: usize = ENTRY + StreamName::MAX_LEN;
@@ -17,6 +19,8 @@ pub(super) const NAME_MAX: usize = ENTRY + StreamName::MAX_LEN;
 const WELCOME: usize = 38;
 /// Length of the longest [`Welcome`], bytes. A responder asks for no link.
 pub(super) const WELCOME_MAX: usize = WELCOME + LIST_MAX_WITHOUT_LINK + 1 + RESUMPTION_COOKIE_BYTES;
+
+const _: () = assert!(INSTEAD_VALUE <= LINK_VALUE);
 
 /// Status of a message 2 that accepts; others are the reason of a refusal.
 const ACCEPTED: u8 = 0;
@@ -32,6 +36,33 @@ pub(crate) struct Hello {
     pub(crate) params: Params,
     /// Name that the initiator suggests for its stream.
     pub(crate) name: Option<StreamName>,
+    /// OPEN that was refused.
+    pub(crate) instead: Option<Instead>,
+}
+
+/// Connection of an association that a handshake replaces, because the responder refused its OPEN.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Instead {
+    /// Identifier of the association.
+    pub(crate) association: u64,
+    /// Number of the connection in it.
+    pub(crate) number: u64,
+    /// Time since the OPEN was sent first, milliseconds, rounded up; the largest value for more.
+    pub(crate) age_ms: u32,
+}
+
+impl Instead {
+    fn to_bytes(self) -> [u8; INSTEAD_VALUE] {
+        let mut bytes = [0; INSTEAD_VALUE];
+        put(&mut bytes, 0, self.association.to_le_bytes());
+        put(&mut bytes, 8, self.number.to_le_bytes());
+        put(&mut bytes, 16, self.age_ms.to_le_bytes());
+        bytes
+    }
+
+    pub(super) fn from_bytes(bytes: &[u8; INSTEAD_VALUE]) -> Self {
+        Self { association: u64_at(bytes, 0), number: u64_at(bytes, 8), age_ms: u32_at(bytes, 16) }
+    }
 }
 
 /// Payload by which the responder accepts or refuses: of message 2.
@@ -65,11 +96,16 @@ pub(crate) struct Welcome {
 impl Hello {
     /// Returns the payload.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = vec![0; HELLO_MAX + NAME_MAX];
+        let mut out = vec![0; HELLO_MAX + NAME_MAX + ENTRY + INSTEAD_VALUE];
         let mut len = self.params.encode(&mut out[HELLO..]);
         if let Some(name) = &self.name {
             let mut list = List::new(&mut out[HELLO + len..]);
             list.entry(NAME, name.as_str().as_bytes());
+            len += list.len();
+        }
+        if let Some(instead) = &self.instead {
+            let mut list = List::new(&mut out[HELLO + len..]);
+            list.entry(INSTEAD, &instead.to_bytes());
             len += list.len();
         }
         put_len(&mut out, 0, len);
@@ -89,9 +125,9 @@ impl Hello {
             return Err(WireError::Length);
         }
         let (_, reset_token) = head.split_last_chunk().ok_or(WireError::Truncated)?;
-        let (params, name) = Params::decode_hello(list)?;
+        let (params, name, instead) = Params::decode_hello(list)?;
         let reset_token = ResetToken::from_wire(*reset_token);
-        Ok(Self { window: u64_at(head, 2), reset_token, params, name })
+        Ok(Self { window: u64_at(head, 2), reset_token, params, name, instead })
     }
 }
 
@@ -166,6 +202,6 @@ impl Welcome {
 
 /// Writes the length of a list at index `at`.
 fn put_len(out: &mut [u8], at: usize, len: usize) {
-    #[expect(clippy::cast_possible_truncation, reason = "a list has at most 338 bytes")]
+    #[expect(clippy::cast_possible_truncation, reason = "a list has at most 362 bytes")]
     put(out, at, (len as u16).to_le_bytes());
 }

@@ -17,9 +17,10 @@ const OFFSET: u64 = 14_440;
 const NOISE: [u8; 8] = [0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7];
 const HEADING: &str = "## N9. Vectors";
 
-const CLEAR: [&str; 9] = ["SYN", "SYN+", "SYN++", "RETRY", "SYN-ACK", "AUTH", "REFUSE", "VERSIONS", "RESET"];
-const SEALED: [&str; 10] =
-    ["DATA", "DATA+", "EMPTY", "ACK", "FIN", "FIN+", "FIN-ACK", "CLOSE", "PATH", "PATH+"];
+const CLEAR: [&str; 10] =
+    ["SYN", "SYN+", "SYN++", "RETRY", "SYN-ACK", "AUTH", "REFUSE", "VERSIONS", "RESET", "OPEN"];
+const SEALED: [&str; 11] =
+    ["DATA", "DATA+", "EMPTY", "ACK", "FIN", "FIN+", "FIN-ACK", "CLOSE", "PATH", "PATH+", "OPEN-ACK"];
 
 fn vector(name: &str) -> Vec<u8> {
     tests::cached(HEADING, name)
@@ -58,7 +59,8 @@ fn encode_clear(packet: &Clear<'_>) -> Vec<u8> {
         Clear::SynAck { attempt, noise } => {
             written(syn_ack_len(noise), &|out| encode_syn_ack(CID, *attempt, noise, out))
         }
-        Clear::Auth { noise } => written(auth_len(noise), &|out| encode_auth(CID, noise, out)),
+        Clear::Auth { noise } => encode_auth(CID, noise),
+        Clear::Open(open) => encode_open(CID, open),
         Clear::Refuse(reason) => written(REFUSE_LEN, &|out| encode_refuse(CID, *reason, out)),
         Clear::Versions(versions) => written(VERSIONS_LEN, &|out| encode_versions(CID, *versions, out)),
         Clear::Reset(token) => written(RESET_LEN, &|out| encode_reset(CID, token, out)),
@@ -103,6 +105,10 @@ fn encode_sealed(header: &Header, body: &Body<'_>) -> Vec<u8> {
         Body::Path(probe) => {
             encode_path(&control, probe, &mut out);
             PATH_LEN - TAG
+        }
+        Body::OpenAck(token) => {
+            encode_open_ack(&control, token, &mut out);
+            OPEN_ACK_LEN - TAG
         }
     };
     out.truncate(len);
@@ -178,6 +184,7 @@ fn full_params() -> Params {
         idle_timeout_ms: 25_000,
         ecn: true,
         link: Some(link),
+        associations: true,
         overflow: true,
         wanted_ack_delay_us: 5000,
         wanted_ack_every: 4,
@@ -213,6 +220,7 @@ fn clear_vectors_decode_and_encode() {
         Clear::Refuse(9),
         Clear::Versions(Versions::from_bits(0b10100).unwrap()),
         Clear::Reset(token()),
+        Clear::Open(Open { association: RANDOM, number: 258, hello: &bytes::<24>(0xa0) }),
     ];
     for (name, packet) in CLEAR.into_iter().zip(expected) {
         let bytes = vector(name);
@@ -249,6 +257,7 @@ fn sealed_vectors_decode_and_encode() {
         (2, Body::Close(Close { reason: CloseReason::Aborted, code: 42, text: "too busy" })),
         (0, Body::Path(Probe { is_response: false, random: RANDOM })),
         (0, Body::Path(Probe { is_response: true, random: RANDOM })),
+        (0, Body::OpenAck(token())),
     ];
     for (name, (phase, body)) in SEALED.into_iter().zip(expected) {
         let bytes = vector(name);
@@ -282,10 +291,13 @@ fn sealed_vectors_open_to_their_plaintext() {
 
 #[test]
 fn payload_vectors_decode_and_encode() {
-    let hello = Hello { window: 1 << 20, reset_token: token(), params: Params::default(), name: None };
+    let hello =
+        Hello { window: 1 << 20, reset_token: token(), params: Params::default(), name: None, instead: None };
     let named = Hello { name: StreamName::new("data.bin"), ..hello.clone() };
     let full = Hello { params: full_params(), ..hello.clone() };
-    for (name, hello) in [("HELLO", hello), ("HELLO+", full), ("HELLO++", named)] {
+    let instead = Some(Instead { association: RANDOM, number: 258, age_ms: 250 });
+    let replacing = Hello { instead, ..named.clone() };
+    for (name, hello) in [("HELLO", hello), ("HELLO+", full), ("HELLO++", named), ("HELLO+++", replacing)] {
         assert_eq!(hello.encode(), vector(name), "{name}");
         assert_eq!(Hello::decode(&vector(name)), Ok(hello), "{name}");
     }
@@ -392,7 +404,8 @@ fn values_out_of_range_are_refused() {
     let accepts = |change: &dyn Fn(&mut Params)| {
         let mut params = Params::default();
         change(&mut params);
-        Hello::decode(&Hello { window: 0, reset_token: token(), params, name: None }.encode()).is_ok()
+        Hello::decode(&Hello { window: 0, reset_token: token(), params, name: None, instead: None }.encode())
+            .is_ok()
     };
     for (good, bad) in [(548, 547), (65_527, 65_528)] {
         assert!(accepts(&|p| p.max_datagram = good) && !accepts(&|p| p.max_datagram = bad));
@@ -484,10 +497,10 @@ fn versions_and_kinds_are_told_apart() {
     assert!(!recognize(&[]) && !recognize(&[0xD2]) && !recognize(&[0xC2, 1]) && !recognize(&[0xD2, 0xAA]));
     assert!(!recognize(&[0x20, 0xAA]) && recognize(&[0xD1, 1]) && recognize(&[0xDF, 0]));
     for kind in 0..=u8::MAX {
-        let is_known = matches!(kind, 1..=4 | 6..=9 | 11..=14);
+        let is_known = matches!(kind, 1..=9 | 11..=15);
         let packet = changed("DATA", |p| p[1] = kind);
         assert_eq!(connection_id(&packet).is_some(), is_known, "type {kind}");
-        assert_eq!(peek(&packet).is_some(), matches!(kind, 4 | 6..=9 | 12), "type {kind}");
+        assert_eq!(peek(&packet).is_some(), matches!(kind, 4..=9 | 12), "type {kind}");
         let versions = changed("DATA", |p| p[..2].copy_from_slice(&[0xD0, kind]));
         assert_eq!(connection_id(&versions).is_some(), kind == 10, "type {kind}");
         assert_eq!(peek(&versions), None, "type {kind}");

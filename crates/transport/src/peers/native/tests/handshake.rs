@@ -120,7 +120,8 @@ fn resumption_cookie_saves_retry_once() {
     let resumption = network.hosts[CLIENT].streams[&first].resumption;
     assert!(resumption.is_some());
     for (round, retries) in [(1, 1), (2, 2)] {
-        let keys = InitiatorConfig { resumption, ..initiator(Pattern::Ik, false) };
+        // With other keys, so outside of the association.
+        let keys = InitiatorConfig { resumption, ..initiator(Pattern::Nk, round == 2) };
         let id = network.connect(CLIENT, SERVER, keys, REQUEST);
         let end = network.now + Duration::from_secs(5);
         assert!(network.run_until(end, |network| network.hosts[CLIENT].streams[&id].is_connected));
@@ -237,7 +238,8 @@ fn lost_syn_to_known_host_is_repeated_after_three_rtts() {
             if loses { Fate::Drop } else { Fate::Deliver }
         });
         let start = network.now;
-        let id = network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), REQUEST);
+        // With other keys, so outside of the association.
+        let id = network.connect(CLIENT, SERVER, initiator(Pattern::Nk, false), REQUEST);
         let end = start + Duration::from_secs(5);
         assert!(network.run_until(end, |network| network.hosts[CLIENT].streams[&id].is_connected));
         let (took, rtt) = (network.now - start, 2 * network::DELAY);

@@ -1,0 +1,116 @@
+//! Opening of a connection within an association: two sides that completed a handshake have a
+//! secret, from which both derive the keys of further connections. Such a connection opens with its
+//! first data, and falls back to a handshake if the responder refuses it.
+
+use std::time::{Duration, Instant};
+
+use rdt_crypto::{Aead, AssociationSecret, Entropy, PublicKey, ResetToken, StaticKey};
+
+use super::config::{ConnectionConfig, InitiatorConfig};
+use super::initiator::{Opened, Opening, hello};
+use super::proof::KeyProof;
+use super::streams::Established;
+use crate::wire::native::{Open, Params, encode_open, seal_hello};
+
+/// Number of the reason with which an OPEN is refused, by REFUSE, and a handshake instead of it if
+/// the OPEN may have opened the connection.
+pub(crate) const REFUSED_OPEN: u16 = 15;
+
+/// What the initiator keeps of a handshake, to open further connections.
+#[derive(Debug)]
+pub(crate) struct Associated {
+    pub(crate) secret: AssociationSecret,
+    pub(crate) aead: Aead,
+    /// Initial receive window of the responder, bytes.
+    pub(crate) window: u64,
+    /// Transport parameters of the responder.
+    pub(crate) params: Params,
+    /// Static key of the responder.
+    pub(crate) peer: PublicKey,
+    /// Own static key, if the application gave one.
+    pub(crate) own_key: Option<PublicKey>,
+    /// Time of the handshake.
+    pub(crate) made_at: Instant,
+}
+
+/// Next connection of an association.
+#[derive(Debug)]
+pub(crate) struct Within<'a> {
+    pub(crate) association: &'a Associated,
+    pub(crate) number: u64,
+    /// Round trip to the responder, as an earlier connection measured it.
+    pub(crate) rtt: Option<Duration>,
+}
+
+impl Associated {
+    /// Returns what is kept of a handshake. `None` if the responder takes no OPEN, or the
+    /// connection is not encrypted.
+    pub(super) fn of(
+        now: Instant,
+        established: &Established,
+        peer: PublicKey,
+        own_key: Option<PublicKey>,
+    ) -> Option<Self> {
+        let Established { secrets, aead, window, params, .. } = established;
+        (params.associations && aead.is_encrypted()).then(|| Self {
+            secret: AssociationSecret::of(secrets),
+            aead: *aead,
+            window: *window,
+            params: *params,
+            peer,
+            own_key,
+            made_at: now,
+        })
+    }
+
+    /// True if a connection with this configuration may belong to the association.
+    pub(crate) fn allows(&self, config: &ConnectionConfig) -> bool {
+        !config.dangerously_unencrypted
+            && config.aead.is_none_or(|aead| !aead.is_encrypted() || aead == self.aead)
+            && config.sender.wanted_params().link.is_none()
+    }
+}
+
+impl Within<'_> {
+    /// Completes the keys for the handshake that follows if the responder refuses: its key is known.
+    pub(super) fn complete(&self, keys: InitiatorConfig, entropy: &mut Entropy) -> InitiatorConfig {
+        let local = keys.local.unwrap_or_else(|| StaticKey::generate(entropy).into());
+        InitiatorConfig { local: Some(local), remote: Some(self.association.peer), ..keys }
+    }
+}
+
+impl Opening {
+    /// Returns an open connection of an association, whose OPEN leaves first. This handshake begins
+    /// if the responder refuses it.
+    pub(super) fn open_within(&mut self, now: Instant, within: &Within<'_>, entropy: &mut Entropy) -> Opened {
+        let &Within { association, number, rtt } = within;
+        let Associated { secret, aead, window, params, peer, .. } = association;
+        let id = secret.id();
+        let derived = secret.connection(number);
+        let hello = hello(&self.config, &self.offer, &self.env);
+        let key = secret.open(number).packet_key(*aead);
+        let hello = seal_hello(self.env.local_id, &hello, &key);
+        let open = encode_open(self.env.local_id, &Open { association: id, number, hello: &hello });
+        self.begin_open(now, (id, number));
+        Opened {
+            established: Established {
+                local_id: self.env.local_id,
+                remote_id: derived.responder_id,
+                is_initiator: true,
+                secrets: derived.secrets,
+                aead: *aead,
+                window: *window,
+                params: *params,
+                name: None,
+                // Nobody knows it: the OPEN-ACK has that of the responder.
+                peer_reset: ResetToken::from_wire(entropy.array()),
+                rtt,
+                offered_at: now,
+            },
+            proof: KeyProof::open(open, rtt, self.give_up_at()),
+            peer: *peer,
+            is_proven: true,
+            resumption: None,
+        }
+    }
+}

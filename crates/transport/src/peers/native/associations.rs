@@ -1,0 +1,394 @@
+//! Associations: pairs of sides that completed a handshake, and open further connections without
+//! one (`docs/PROTOCOL.md`, N6). The side that opened the first connection opens the others.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::time::{Duration, Instant};
+
+use rdt_crypto::{Aead, AssociationSecret, PublicKey, Received, ReplayWindow, SecretId};
+
+use super::{ConnectionSet, ResponderConfig};
+use crate::connection::{
+    Associated, ConnectionConfig, Established, InitiatorConfig, REFUSED_OPEN, RefuseReason, Within,
+};
+use crate::peers::Admittee;
+use crate::wire::native::{Hello, Instead, Open, REFUSE_LEN, encode_refuse};
+
+/// Time after which the initiator uses an association no more, so that further connections have
+/// the forward secrecy of a new handshake.
+const LIFETIME: Duration = Duration::from_secs(3600);
+/// Time for which the responder takes OPENs that were sent before: longer than they are repeated.
+const GRACE: Duration = Duration::from_secs(300);
+/// Largest number of connections of an association.
+const MAX_CONNECTIONS: u64 = 1 << 16;
+/// Bytes of all its connections, both directions, after which the initiator uses it no more.
+const MAX_BYTES: u64 = 1 << 38;
+/// Largest number of associations that a side keeps as initiator, and as responder: 0.5 and 2 MiB.
+const MAX_HELD: usize = 1024;
+const MAX_GRANTED: usize = 4096;
+/// Numbers of refused OPENs that an association remembers.
+const MAX_GIVEN_UP: usize = 64;
+/// Time that is added to the age of an OPEN, because delays differ.
+const AGE_MARGIN: Duration = Duration::from_secs(1);
+
+/// Association of the initiator.
+#[derive(Debug)]
+struct Held<P> {
+    peer: P,
+    shared: Option<SecretId>,
+    associated: Box<Associated>,
+    /// Number of the next connection.
+    next: u64,
+    /// Bytes of the connections that have ended.
+    bytes: u64,
+}
+
+/// Associations in which this side opens connections, the newest last.
+#[derive(Debug)]
+pub(super) struct HeldTable<P>(Vec<(u64, Held<P>)>);
+
+impl<P> Default for HeldTable<P> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<P: PartialEq> HeldTable<P> {
+    /// Adds an association, which replaces an earlier one of the same keys. Returns its identifier.
+    pub(super) fn insert(&mut self, peer: P, shared: Option<SecretId>, associated: Box<Associated>) -> u64 {
+        let is_same = |held: &Held<P>| {
+            held.peer == peer
+                && held.shared == shared
+                && held.associated.peer == associated.peer
+                && held.associated.own_key == associated.own_key
+        };
+        self.0.retain(|(_, held)| !is_same(held));
+        if self.0.len() >= MAX_HELD {
+            self.0.remove(0);
+        }
+        let id = associated.secret.id();
+        self.0.push((id, Held { peer, shared, associated, next: 0, bytes: 0 }));
+        id
+    }
+
+    /// Returns the identifier of the association for a connection to this peer with these keys.
+    pub(super) fn find(
+        &mut self,
+        now: Instant,
+        peer: &P,
+        keys: &InitiatorConfig,
+        config: &ConnectionConfig,
+    ) -> Option<u64> {
+        self.0.retain(|(_, held)| {
+            let age = now.saturating_duration_since(held.associated.made_at);
+            age < LIFETIME && held.next < MAX_CONNECTIONS && held.bytes < MAX_BYTES
+        });
+        let own_key = keys.local.as_ref().map(|key| key.public());
+        let shared = keys.secret.as_ref().map(|secret| secret.id());
+        let is_trusted = |key: &PublicKey| match (&keys.remote, &keys.trust) {
+            (Some(remote), _) => remote == key,
+            (None, trust) => trust.as_ref().is_none_or(|trust| trust(key)),
+        };
+        let is_for = |held: &Held<P>| {
+            held.peer == *peer
+                && held.shared == shared
+                && held.associated.own_key == own_key
+                && held.associated.allows(config)
+                && is_trusted(&held.associated.peer)
+        };
+        self.0.iter().rev().find(|(_, held)| is_for(held)).map(|(id, _)| *id)
+    }
+
+    /// Returns the next connection of an association.
+    pub(super) fn next(&mut self, id: u64, rtt: Option<Duration>) -> Option<Within<'_>> {
+        let (_, held) = self.0.iter_mut().find(|(held, _)| *held == id)?;
+        let number = held.next;
+        held.next += 1;
+        Some(Within { association: &held.associated, number, rtt })
+    }
+
+    /// Removes an association that the responder does not know.
+    pub(super) fn remove(&mut self, id: u64) {
+        self.0.retain(|(held, _)| *held != id);
+    }
+
+    /// Counts the bytes of a connection that has ended.
+    pub(super) fn add_bytes(&mut self, id: u64, bytes: u64) {
+        if let Some((_, held)) = self.0.iter_mut().find(|(held, _)| *held == id) {
+            held.bytes = held.bytes.saturating_add(bytes);
+        }
+    }
+}
+
+/// Association of the responder.
+#[derive(Debug)]
+struct Granted<P> {
+    secret: AssociationSecret,
+    aead: Aead,
+    /// Address of the initiator, which it has proved.
+    address: P,
+    peer: Option<PublicKey>,
+    shared: Option<SecretId>,
+    made_at: Instant,
+    used_at: Instant,
+    /// Numbers of the connections that opened, or for which a handshake came instead.
+    used: ReplayWindow,
+    /// Numbers for which a handshake came instead.
+    given_up: BTreeSet<u64>,
+}
+
+/// Associations in which peers open connections.
+#[derive(Debug)]
+pub(super) struct GrantedTable<P> {
+    entries: BTreeMap<u64, Granted<P>>,
+    /// Identifiers by the times of their newest uses.
+    by_use: BTreeSet<(Instant, u64)>,
+    /// Time since which no association was removed before its time: what this side does not know
+    /// since then, it never knew.
+    known_since: Option<Instant>,
+    /// True if associations were removed since the newest call that knew the time.
+    is_cleared: bool,
+}
+
+impl<P> GrantedTable<P> {
+    /// `since` is the start of this side; without it there are no associations.
+    pub(super) fn new(since: Option<Instant>) -> Self {
+        Self { entries: BTreeMap::new(), by_use: BTreeSet::new(), known_since: since, is_cleared: false }
+    }
+
+    pub(super) fn is_enabled(&self) -> bool {
+        self.known_since.is_some()
+    }
+
+    /// Removes all: the responder's configuration has changed.
+    pub(super) fn clear(&mut self) {
+        self.is_cleared |= !self.entries.is_empty();
+        (self.entries, self.by_use) = (BTreeMap::new(), BTreeSet::new());
+    }
+
+    fn insert(&mut self, id: u64, granted: Granted<P>) {
+        let now = granted.made_at;
+        while let Some(&(used_at, oldest)) = self.by_use.first()
+            && (self.entries.len() >= MAX_GRANTED || used_at + LIFETIME + GRACE < now)
+        {
+            if self.entries.get(&oldest).is_some_and(|granted| now < granted.made_at + LIFETIME + GRACE) {
+                self.known_since = self.known_since.max(Some(now));
+            }
+            self.remove(oldest);
+        }
+        self.by_use.insert((now, id));
+        self.entries.insert(id, granted);
+    }
+
+    fn get_mut(&mut self, now: Instant, id: u64) -> Option<&mut Granted<P>> {
+        if std::mem::take(&mut self.is_cleared) {
+            self.known_since = self.known_since.max(Some(now));
+        }
+        self.entries.get_mut(&id).filter(|granted| now < granted.made_at + LIFETIME + GRACE)
+    }
+
+    fn touch(&mut self, now: Instant, id: u64) {
+        if let Some(granted) = self.entries.get_mut(&id) {
+            self.by_use.remove(&(granted.used_at, id));
+            granted.used_at = now;
+            self.by_use.insert((now, id));
+        }
+    }
+
+    fn remove(&mut self, id: u64) {
+        if let Some(granted) = self.entries.remove(&id) {
+            self.by_use.remove(&(granted.used_at, id));
+        }
+    }
+
+    /// Removes an association whose initiator is not admitted any more.
+    fn revoke(&mut self, now: Instant, id: u64) {
+        self.known_since = self.known_since.max(Some(now));
+        self.remove(id);
+    }
+
+    /// Notes the new address of an initiator.
+    pub(super) fn on_moved(&mut self, id: u64, address: P) {
+        if let Some(granted) = self.entries.get_mut(&id) {
+            granted.address = address;
+        }
+    }
+
+    /// True if a handshake may replace an OPEN: it has opened no connection, and will open none.
+    pub(super) fn give_up(&mut self, now: Instant, instead: &Instead) -> bool {
+        let age = Duration::from_millis(instead.age_ms.into()) + AGE_MARGIN;
+        let Some(granted) = self.get_mut(now, instead.association) else {
+            return self.known_since.is_some_and(|since| now.saturating_duration_since(since) >= age);
+        };
+        let number = instead.number;
+        // The initiator repeats the handshake.
+        if granted.given_up.contains(&number) {
+            return true;
+        }
+        let is_new = granted.used.enter(number) == Received::New;
+        if is_new {
+            granted.given_up.insert(number);
+            if granted.given_up.len() > MAX_GIVEN_UP {
+                granted.given_up.pop_first();
+            }
+        }
+        is_new
+    }
+}
+
+/// What an OPEN means.
+enum Verdict {
+    /// Opens a connection.
+    New,
+    /// Its connection is open.
+    Repeated,
+    Refused,
+}
+
+impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
+    /// Keeps the association of a connection that a peer opened by a handshake.
+    pub(super) fn grant(
+        &mut self,
+        now: Instant,
+        address: P,
+        established: &Established,
+        (peer, shared): (Option<PublicKey>, Option<SecretId>),
+    ) -> Option<u64> {
+        if !established.aead.is_encrypted() || !self.acceptor.associations.is_enabled() {
+            return None;
+        }
+        let secret = AssociationSecret::of(&established.secrets);
+        let id = secret.id();
+        let granted = Granted {
+            secret,
+            aead: established.aead,
+            address,
+            peer,
+            shared,
+            made_at: now,
+            used_at: now,
+            used: ReplayWindow::new(),
+            given_up: BTreeSet::new(),
+        };
+        self.acceptor.associations.insert(id, granted);
+        Some(id)
+    }
+
+    /// Handles an OPEN.
+    pub(super) fn on_open(&mut self, now: Instant, from: P, remote_id: u64, open: &Open<'_>) {
+        self.native.stats.opens += 1;
+        let Some(responder) = self.acceptor.responder.clone() else { return };
+        let Some(granted) = self.acceptor.associations.get_mut(now, open.association) else {
+            return self.refuse_open(from, remote_id);
+        };
+        let key = granted.secret.open(open.number).packet_key(granted.aead);
+        let Ok(hello) = open.open_hello(remote_id, &key) else {
+            self.native.stats.unauthentic += 1;
+            return;
+        };
+        let id = granted.secret.connection(open.number).responder_id;
+        match self.judge_open(now, &responder, (from, remote_id), open, id) {
+            Verdict::New => self.accept_open(now, &responder, (from, remote_id), open, hello),
+            Verdict::Repeated => {
+                self.native.stats.replayed += 1;
+                let token = self.resets.key.token(id);
+                if let Some(entry) = self.native.connections.get_mut(&id)
+                    && self.resets.limit.take(now)
+                {
+                    entry.connection.acknowledge_open(token);
+                    self.process_output(id);
+                }
+            }
+            Verdict::Refused => self.refuse_open(from, remote_id),
+        }
+    }
+
+    /// Judges an authentic OPEN, whose connection has this ID.
+    fn judge_open(
+        &mut self,
+        now: Instant,
+        responder: &ResponderConfig,
+        (from, remote_id): (P, u64),
+        open: &Open<'_>,
+        id: u64,
+    ) -> Verdict {
+        let open_with = self.native.connections.get(&id).map(|entry| entry.connection.remote_id());
+        let Some(granted) = self.acceptor.associations.get_mut(now, open.association) else {
+            return Verdict::Refused;
+        };
+        if granted.used.check(open.number) != Received::New {
+            return if open_with == Some(Some(remote_id)) { Verdict::Repeated } else { Verdict::Refused };
+        }
+        let &mut Granted { aead, address, peer, shared, .. } = granted;
+        // An address that the initiator has not proved could be another host's.
+        let is_same_host = match self.config.ip_of {
+            Some(ip_of) => ip_of(&address) == ip_of(&from),
+            None => address == from,
+        };
+        let is_admitted = (responder.admit)(Admittee { peer, secret: shared, aead }).is_ok()
+            && shared.is_none_or(|shared| responder.secrets.psk(shared).is_some());
+        if !is_admitted {
+            self.acceptor.associations.revoke(now, open.association);
+        }
+        let is_free = open_with.is_none() && !self.acceptor.half_open.contains(id);
+        let is_allowed = is_same_host && is_admitted && is_free && self.make_slot_for(now, &from);
+        // Last, because it may use the secret up.
+        let is_known = is_allowed && shared.is_none_or(|shared| responder.secrets.complete(shared, peer));
+        if is_known { Verdict::New } else { Verdict::Refused }
+    }
+
+    fn accept_open(
+        &mut self,
+        now: Instant,
+        responder: &ResponderConfig,
+        (from, remote_id): (P, u64),
+        open: &Open<'_>,
+        hello: Hello,
+    ) {
+        let rtt = self.config.ip_of.and_then(|ip_of| self.native.known_rtts.get(now, ip_of(&from)));
+        let Some(granted) = self.acceptor.associations.get_mut(now, open.association) else { return };
+        granted.used.enter(open.number);
+        let derived = granted.secret.connection(open.number);
+        let (id, keys) = (derived.responder_id, (granted.peer, granted.shared));
+        let established = Established {
+            local_id: id,
+            remote_id,
+            is_initiator: false,
+            secrets: derived.secrets,
+            aead: granted.aead,
+            window: hello.window,
+            params: hello.params,
+            name: hello.name,
+            peer_reset: hello.reset_token,
+            rtt,
+            offered_at: now,
+        };
+        self.acceptor.associations.touch(now, open.association);
+        let share = self.memory.budget.share_of_new();
+        self.accept(now, responder, from, established, (keys, share), Some(open.association));
+        let token = self.resets.key.token(id);
+        self.resets.is_key_used = true;
+        if let Some(entry) = self.native.connections.get_mut(&id) {
+            self.native.stats.opened += 1;
+            entry.connection.acknowledge_open(token);
+            self.process_output(id);
+        }
+    }
+
+    /// Refuses an OPEN: a handshake follows.
+    fn refuse_open(&mut self, from: P, remote_id: u64) {
+        self.native.stats.opens_refused += 1;
+        self.answers.push(from, REFUSE_LEN, |out| encode_refuse(remote_id, REFUSED_OPEN, out));
+    }
+
+    /// True if a handshake instead of an OPEN may go on.
+    pub(super) fn may_replace_open(&mut self, now: Instant, hello: &Hello) -> Result<(), RefuseReason> {
+        match &hello.instead {
+            Some(instead) if !self.acceptor.associations.give_up(now, instead) => {
+                Err(RefuseReason::Other(REFUSED_OPEN))
+            }
+            _ => Ok(()),
+        }
+    }
+}
