@@ -7,14 +7,14 @@ local rdt = Proto("rdt-udp", "rdt reliable transport over UDP")
 rdt.prefs.check = Pref.bool("Verify CRC-32 of native packets", true, "Costs about 0.1 ms for a full packet")
 
 local TYPES = {
-    [1] = "SYN", [2] = "RETRY", [3] = "SYN-ACK", [4] = "DATA", [6] = "ACK", [7] = "FIN", [8] = "FIN-ACK", [9] = "CLOSE",
-    [10] = "VERSIONS", [11] = "AUTH", [12] = "PATH", [13] = "RESET", [14] = "REFUSE",
+    [1] = "SYN", [2] = "RETRY", [3] = "SYN-ACK", [4] = "DATA", [5] = "OPEN-ACK", [6] = "ACK", [7] = "FIN", [8] = "FIN-ACK", [9] = "CLOSE",
+    [10] = "VERSIONS", [11] = "AUTH", [12] = "PATH", [13] = "RESET", [14] = "REFUSE", [15] = "OPEN",
 }
 local REASONS = {
     [1] = "refused or too busy", [2] = "version", [3] = "protocol violation", [4] = "application gave up",
     [5] = "storing failed", [7] = "idle for too long",
     [9] = "too many connections", [10] = "key not admitted", [11] = "other secret wanted, or secret used up",
-    [12] = "Noise message does not open", [13] = "no encryption offered",
+    [12] = "Noise message does not open", [13] = "no encryption offered", [15] = "OPEN does not fit",
 }
 local PATTERNS = { [1] = "XX", [2] = "NK", [3] = "IK", [17] = "XXpsk3", [18] = "NKpsk2", [19] = "IKpsk2" }
 local CHECK_STATUS = { [0] = "bad", [1] = "good", [2] = "unverified" }
@@ -44,6 +44,7 @@ field("window", "uint64", "Window (classic: packets, native: bytes)")
 field("ack_at_once", "bool", "ACK wanted at once")
 field("ack_every", "uint16", "ACK after this number of packets (0: as agreed)")
 field("ack.largest", "uint32", "Largest packet number received")
+field("ack.sent", "uint32", "Time of the ACK by the receiver's clock (us)")
 field("ack.delay", "uint32", "Delay of the ACK (us)")
 field("ack.received", "uint32", "Packets received")
 field("ack.duplicates", "uint32", "Duplicates received")
@@ -78,7 +79,9 @@ field("aeads.none", "bool", "None: no encryption", 8, nil, 0x08)
 field("aeads.hardware", "bool", "Has instructions for AES", 8, nil, 0x80)
 field("secret_id", "uint64", "Identifier of the shared secret", base.HEX)
 field("noise", "bytes", "Noise message")
-field("token", "bytes", "Token of the reset")
+field("token", "bytes", "Token of resets")
+field("association", "uint64", "Association", base.HEX)
+field("association.number", "uint64", "Number of the connection in its association")
 field("key_phase", "uint16", "Key phase", base.DEC)
 field("has_ack", "bool", "An ACK precedes the payload")
 field("encrypted", "bytes", "Encrypted payload")
@@ -214,14 +217,14 @@ local function native_stream(at, kind, id)
     pairs_known[at.pair] = waiting
     local stream = streams[key] or ids[id]
     if not stream then
-        if kind > 3 and #waiting == 1 then
+        if kind > 3 and kind ~= 15 and #waiting == 1 then
             stream = table.remove(waiting)
             streams[key] = stream
         else
             stream = new_stream(key)
         end
     end
-    if kind == 3 and not stream.answered then
+    if (kind == 3 or kind == 15) and not stream.answered then
         stream.answered = true
         waiting[#waiting + 1] = stream
     end
@@ -357,14 +360,15 @@ end
 -- ACK at this offset, up to `stop` at most: returns the offset behind it. Numbers of variable length in their order; bit
 -- 14 of the flags announces the counts of codepoints.
 local function native_ack(c, start, stop)
-    if start + 6 > stop then wrong(c, "ACK beyond the end of the packet") return end
+    if start + 10 > stop then wrong(c, "ACK beyond the end of the packet") return end
     local flags = le(c.raw, start, 2)
     local blocks, counted, drops = flags % 64, band(flags, 0x4000) ~= 0, band(flags, 0x8000) ~= 0
     reserved(c, band(flags, 0x3FC0))
     if blocks > 32 then wrong(c, "more than 32 SACK blocks") end
     local largest = le(c.raw, start + 2, 4)
     c.t:add_le(f["ack.largest"], c.seg(start + 2, 4))
-    local at, value = start + 6, {}
+    c.t:add_le(f["ack.sent"], c.seg(start + 6, 4))
+    local at, value = start + 10, {}
     for _, rule in ipairs({ { "ack.delay", 32 }, { "ack", 64 }, { "window", 64 }, { "ack.received", 32 },
         { "ack.duplicates", 32 }, { "ack.ce", 32, true }, { "ack.no_codepoint", 32, true } }) do
         if not rule[3] or counted then
@@ -438,6 +442,15 @@ handshake[13] = function(c)
     if exactly(c, 32) then rest(c, "token", 16, 16) end
     c.t:add_proto_expert_info(e.ended, "RESET: the peer does not know the connection")
 end
+handshake[15] = function(c)
+    local hello = le(c.raw, 2, 2)
+    if not exactly(c, 32 + hello) then return end
+    if hello < 16 then wrong(c, "Hello without a tag") end
+    c.t:add_le(f.association, c.seg(16, 8))
+    c.t:add_le(f["association.number"], c.seg(24, 8))
+    rest(c, "encrypted", 32, hello)
+    say(c, "number=" .. tostring(c.seg(24, 8):le_uint64()))
+end
 handshake[14] = function(c)
     exactly(c, 16)
     local reason = le(c.raw, 2, 2)
@@ -447,7 +460,7 @@ end
 
 -- Sealed packets: least length, whether it is the only one, and bits of the header that may be set.
 local SEALED = {
-    [4] = { 40, false, 0xFFFF }, [6] = { 43, false, 3 }, [7] = { 40, false, 11 }, [8] = { 41, true, 3 },
+    [4] = { 40, false, 0xFFFF }, [5] = { 48, true, 3 }, [6] = { 47, false, 3 }, [7] = { 40, false, 11 }, [8] = { 41, true, 3 },
     [9] = { 38, false, 3 }, [12] = { 41, true, 3 },
 }
 -- Bodies of packets without encryption, from offset 16 up to `stop`.
@@ -462,6 +475,7 @@ plain[4] = function(c, stop)
     if c.length > 0 then c.t:add(f.payload, c.seg(at, c.length)) end
     say(c, "len=" .. c.length)
 end
+plain[5] = function(c) rest(c, "token", 16, 16) end
 plain[6] = function(c, stop)
     local at = native_ack(c, 16, stop)
     if at and at ~= stop then wrong(c, "bytes after the ACK") end

@@ -24,7 +24,7 @@ function flush() {
         if (names) print section, name
         else {
             gsub(/../, "& ", hex)
-            print (name ~ /^(RETRY|SYN-ACK|ACK|FIN-ACK|REFUSE|RESET|VERSIONS)/ ? "I" : "O") "\n000000 " hex
+            print (name ~ /^(RETRY|SYN-ACK|ACK|FIN-ACK|REFUSE|RESET|VERSIONS|OPEN-ACK)/ ? "I" : "O") "\n000000 " hex
         }
     }
     name = hex = ""

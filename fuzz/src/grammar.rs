@@ -96,6 +96,7 @@ impl FromReceiver {
 #[derive(Debug, Clone, Arbitrary)]
 pub struct Ack {
     largest: Number,
+    sent_us: u32,
     delay: u16,
     rcv_nxt: Number,
     window: u64,
@@ -113,6 +114,7 @@ pub enum Sealed {
     FinAck { length: Number, status: u8 },
     Close { reason: u16, code: u32, text: Vec<u8> },
     Path { is_response: u8, random: u64 },
+    OpenAck { token: [u8; 16] },
     Raw { kind: u8, info: u16, body: Vec<u8> },
 }
 
@@ -138,6 +140,7 @@ impl Ack {
             blocks.len() as u16 | u16::from(has_marks) << 14 | u16::from(self.overflow.is_some()) << 15;
         out.extend(info.to_le_bytes());
         out.extend((self.largest.around(expected.number, 1) as u32).to_le_bytes());
+        out.extend(self.sent_us.to_le_bytes());
         for value in [u64::from(self.delay), self.rcv_nxt.around(expected.sent, STEP), self.window] {
             varint(value, out);
         }
@@ -194,8 +197,12 @@ impl Sealed {
                 body.extend(random.to_le_bytes());
                 (12, 0, body)
             }
+            Self::OpenAck { token } => {
+                body.extend(token);
+                (5, 0, body)
+            }
             Self::Raw { kind, info, body } => {
-                ([4, 6, 7, 8, 9, 12][usize::from(*kind) % 6], info & !3, body.clone())
+                ([4, 5, 6, 7, 8, 9, 12][usize::from(*kind) % 7], info & !3, body.clone())
             }
         }
     }

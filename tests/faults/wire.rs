@@ -72,7 +72,8 @@ fn take_varint(rest: &mut &[u8]) -> u64 {
 /// Decodes an ACK and advances `rest`.
 fn take_ack(rest: &mut &[u8]) -> Ack {
     let (flags, largest) = (u16_at(rest, 0), u32_at(rest, 2));
-    *rest = &rest[6..];
+    // The time of the ACK follows.
+    *rest = &rest[10..];
     let [delay_us, cumulative, window, missing, duplicates] = std::array::from_fn(|_| take_varint(rest));
     if flags & HAS_ECN != 0 {
         take_varint(rest);
@@ -121,6 +122,7 @@ pub(super) fn decode(datagram: &[u8]) -> Option<Packet<'_>> {
 pub(super) fn forge_ack(datagram: &[u8], ack: &Ack) -> Vec<u8> {
     let mut body = u16::try_from(ack.blocks.len()).unwrap().to_le_bytes().to_vec();
     body.extend(ack.largest.to_le_bytes());
+    body.extend([0; 4]);
     let mut edge = ack.cumulative;
     let fields = [ack.delay_us, ack.cumulative, ack.window, ack.missing, ack.duplicates].into_iter();
     let steps = ack.blocks.iter().flat_map(|(start, end)| {

@@ -45,8 +45,12 @@ pub struct AckEvent {
     pub cwnd_limited: bool,
     /// Cause of the current recovery, if one is on.
     pub episode: Option<Cause>,
-    /// Newest RTT sample of this ACK, without the receiver's ACK delay.
+    /// Newest RTT sample of this ACK, without the receiver's ACK delay, and without
+    /// [`way_back`](Self::way_back) if that leaves no less than [`min_rtt`](Self::min_rtt).
     pub latest_rtt: Option<Duration>,
+    /// Time that the ACK took on its way back beyond the fastest one (native). It is no sign of a
+    /// queue before the receiver.
+    pub way_back: Duration,
     /// Smoothed RTT.
     pub srtt: Duration,
     /// Minimum RTT of the connection.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::recovery::Scoreboard;
 use crate::wire::native::{
-    self, Body, Clear, Hello, Reply, SackBlocks, connection_id, encode_syn, other_version, peek,
+    self, Body, Clear, Hello, Reply, SackBlocks, connection_id, encode_open, encode_syn, other_version, peek,
 };
 use crate::wire::{Ack, FromReceiver, FromSender, Numbering, PacketKind, classic};
 
@@ -66,7 +66,7 @@ fn check_opened(near: u64, datagram: &[u8]) {
         }
         Body::Fin { ack, .. } => ack,
         Body::Ack(ack) => Some(ack),
-        Body::FinAck { .. } | Body::Close(_) | Body::Path(_) => None,
+        Body::FinAck { .. } | Body::Close(_) | Body::Path(_) | Body::OpenAck(_) => None,
     };
     if let Some(ack) = ack {
         check_blocks(ack.ack, ack.sack);
@@ -75,10 +75,16 @@ fn check_opened(near: u64, datagram: &[u8]) {
 
 fn check_clear(datagram: &[u8]) {
     let _ = connection_id(datagram);
-    if let Ok(Clear::Syn(syn)) = Clear::decode(datagram) {
-        let mut again = vec![0; datagram.len()];
-        encode_syn(1, &syn, &mut again);
-        assert_eq!(Clear::decode(&again), Ok(Clear::Syn(syn)));
+    match Clear::decode(datagram) {
+        Ok(Clear::Syn(syn)) => {
+            let mut again = vec![0; datagram.len()];
+            encode_syn(1, &syn, &mut again);
+            assert_eq!(Clear::decode(&again), Ok(Clear::Syn(syn)));
+        }
+        Ok(Clear::Open(open)) => {
+            assert_eq!(Clear::decode(&encode_open(1, &open)), Ok(Clear::Open(open)));
+        }
+        _ => {}
     }
 }
 

@@ -25,6 +25,7 @@ mod peer_window;
 mod stats;
 mod stream;
 mod transmit;
+mod way_back;
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -195,6 +195,8 @@ pub(crate) struct Bbr {
     cwnd: u64,
     prior_cwnd: u64,
     pacing_rate: u64,
+    /// Time that the newest ACK took on its way back beyond the fastest one.
+    way_back: Duration,
 }
 
 /// ACK that delivered data.
@@ -239,6 +241,7 @@ impl Bbr {
             cwnd: config.initial_cwnd,
             prior_cwnd: 0,
             pacing_rate: initial_pacing_rate(config.initial_cwnd, config.initial_rtt),
+            way_back: Duration::ZERO,
         }
     }
 
@@ -348,6 +351,7 @@ impl Controller for Bbr {
     }
 
     fn on_ack(&mut self, event: &AckEvent) {
+        self.way_back = event.way_back;
         self.delivered = event.delivered;
         self.on_rtt_known(event);
         self.track_recovery(event);

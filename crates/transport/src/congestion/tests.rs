@@ -20,6 +20,7 @@ pub(super) fn ack(now: Instant, acked: u64) -> AckEvent {
         cwnd_limited: true,
         episode: None,
         latest_rtt: Some(rtt),
+        way_back: Duration::ZERO,
         srtt: rtt,
         min_rtt: rtt,
         delivered: acked,

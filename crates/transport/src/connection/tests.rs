@@ -208,6 +208,7 @@ impl Pair {
 fn ack_body(largest_received: u64, ack: u64) -> Vec<u8> {
     let ack = native::Ack {
         largest_received,
+        sent_us: 0,
         echo_delay_us: 0,
         ack,
         window: 1 << 20,

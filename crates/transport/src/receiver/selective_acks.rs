@@ -30,6 +30,8 @@ pub(super) struct SelectiveAcks {
     window: u64,
     reopened: Option<Reopened>,
     largest_received: u64,
+    /// Time of the first ACK, from which the times of all count.
+    first_at: Option<Instant>,
 }
 
 /// Repetition of an ACK that reopens a window. Zero-window probes back off (RFC 9293, section
@@ -55,6 +57,7 @@ impl SelectiveAcks {
             window: u64::MAX,
             reopened: None,
             largest_received: 0,
+            first_at: None,
         }
     }
 
@@ -171,11 +174,13 @@ impl SelectiveAcks {
         }
         let window = flow.window(now, buffer);
         self.on_window(now, window, flow.rtt());
-        // Counts wrap on the wire; delays saturate.
+        let sent = now.saturating_duration_since(*self.first_at.get_or_insert(now)).as_micros();
+        // Counts and times wrap on the wire; delays saturate.
         #[allow(clippy::cast_possible_truncation, reason = "the wire carries counts modulo 2^32")]
         let low = |count: u64| count as u32;
         let ack = Ack {
             largest_received: fields.largest_received,
+            sent_us: (sent & u128::from(u32::MAX)) as u32,
             echo_delay_us: u32::try_from(fields.delay.as_micros()).unwrap_or(u32::MAX),
             ack: buffer.rcv_nxt(),
             window,

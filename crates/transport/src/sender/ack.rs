@@ -206,7 +206,12 @@ impl Sender {
         self.peer.on_duplicates(ack.duplicates);
         let echoes = self.on_echo(ack);
         let mut arrived = Arrived::default();
-        let acked = self.deliver(now, ack, &echoes, &mut arrived);
+        // Data counts as delivered when its ACK left, less the unknown least time of an ACK.
+        let round_trip = echoes.sent_at.map(|sent_at| now.saturating_duration_since(sent_at));
+        let Path { rtt, way_back, .. } = &mut self.path;
+        let delay = way_back.on_ack(now, ack.sent_us, round_trip, rtt.min_rtt().unwrap_or_default());
+        let delivered_at = now.checked_sub(delay).unwrap_or(now);
+        let acked = self.deliver((now, delivered_at), ack, &echoes, &mut arrived);
         if arrived.impossible {
             return None;
         }
@@ -279,7 +284,13 @@ impl Sender {
 
     /// Marks on the scoreboard what the ACK and its SACK blocks acknowledge. Collects send times
     /// and sizes in `arrived`.
-    fn deliver(&mut self, now: Instant, ack: &Ack<'_>, echoes: &Echoes, arrived: &mut Arrived) -> Acked {
+    fn deliver(
+        &mut self,
+        (now, delivered_at): (Instant, Instant),
+        ack: &Ack<'_>,
+        echoes: &Echoes,
+        arrived: &mut Arrived,
+    ) -> Acked {
         let Self { config, flight, recovery, path, observers, stats, .. } = self;
         let Path { rtt, mtu, first_number, .. } = path;
         let blocks = ack.sack.iter();
@@ -311,11 +322,11 @@ impl Sender {
             recovery.on_delivered(run, &arrival);
             *grown |= mtu.as_mut().is_some_and(|mtu| mtu.on_delivered(&run.packet_numbers()));
         };
-        let mut acked = flight.acknowledge(now, ack.ack, &mut on_delivered);
+        let mut acked = flight.acknowledge(delivered_at, ack.ack, &mut on_delivered);
         for block in blocks.filter(|_| uses_sack) {
             // A block of data that was never sent is invalid as a whole.
             if block.end <= flight.board.next_offset() {
-                acked.bytes += flight.sack(now, &(block.start..block.end), &mut on_delivered);
+                acked.bytes += flight.sack(delivered_at, &(block.start..block.end), &mut on_delivered);
             } else {
                 stats.acks_beyond += 1;
             }
@@ -392,6 +403,10 @@ impl Sender {
     /// Reports an ACK to the controller and updates PRR.
     fn control_congestion(&mut self, outcome: &AckOutcome, verdict: &Verdict, prior: Prior) {
         let now = outcome.now;
+        if let Some(rate) = self.flight.rate() {
+            let delivered = rate.delivered() / outcome.mss;
+            self.path.recent_loss.update(now, self.path.rtt.srtt(), self.stats.lost, delivered);
+        }
         let found = self.congestion.has_lost();
         self.report_ack(outcome, prior.in_flight, verdict.episode);
         match verdict.ended {

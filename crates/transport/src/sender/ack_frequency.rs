@@ -1,12 +1,10 @@
 //! ACK frequency: requests a few ACKs per RTT, whatever the number of packets. Every packet carries
 //! the request, so the receiver needs no state, and a lost packet does not matter.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::congestion::CongestionControl;
 use super::path::Path;
-use crate::congestion::DeliveryRate;
-use crate::recovery::Flight;
 use crate::wire::native::MAX_ACK_EVERY;
 
 /// ACKs per window of data for window-based controllers (Reno, CUBIC): a sixteenth of the window
@@ -39,6 +37,40 @@ const MIN_REQUEST_RTT: Duration = Duration::from_millis(1);
 /// lost as well. With 20 % loss each way and eight ACKs per RTT BBR reaches 0.61 of the path's rate
 /// instead of 1.10.
 const HEAVY_LOSS_ONE_IN: u64 = 10;
+/// Packets over which the loss ratio is measured: at 20 % loss, nearly every measurement is above
+/// the limit.
+const LOSS_PACKETS: u64 = 128;
+/// Round trips over which it is measured. Loss is heavy if two measurements in a row say so: one
+/// may be of the start, which overshoots, and frequent ACKs would flood a thin return path.
+const LOSS_ROUND_TRIPS: u32 = 2;
+
+/// Whether many of the newest packets were lost.
+#[derive(Debug, Default)]
+pub(super) struct RecentLoss {
+    /// Packets lost and delivered in the transfer when the present measurement began.
+    lost: u64,
+    delivered: u64,
+    began_at: Option<Instant>,
+    /// Results of the two measurements before, the newest first.
+    were_heavy: [bool; 2],
+}
+
+impl RecentLoss {
+    /// Takes the numbers of packets that were lost and delivered in the transfer.
+    pub(super) fn update(&mut self, now: Instant, srtt: Duration, lost: u64, delivered: u64) {
+        let (recent, arrived) = (lost.saturating_sub(self.lost), delivered.saturating_sub(self.delivered));
+        let elapsed = now.saturating_duration_since(*self.began_at.get_or_insert(now));
+        if recent + arrived >= LOSS_PACKETS && elapsed >= LOSS_ROUND_TRIPS * srtt {
+            let is_heavy = recent * HEAVY_LOSS_ONE_IN > recent + arrived;
+            self.were_heavy = [is_heavy, self.were_heavy[0]];
+            (self.lost, self.delivered, self.began_at) = (lost, delivered, Some(now));
+        }
+    }
+
+    fn is_heavy(&self) -> bool {
+        self.were_heavy == [true; 2]
+    }
+}
 
 /// Request of packets per ACK, as a function of the data in flight.
 #[derive(Debug, Clone, Copy)]
@@ -69,19 +101,13 @@ impl AckFrequency {
 }
 
 impl AckFrequency {
-    /// Returns the ACK frequency for the packets sent now, after `lost` losses in the transfer.
+    /// Returns the ACK frequency for the packets sent now.
     ///
     /// Returns no request without SACK (duplicate ACKs must be counted) and without pacing (each
     /// ACK releases a burst). Does not reduce the ACKs while the controller lacks RTT samples:
     /// `HyStart++` needs eight in a round (RFC 9406, section 4.3). With 16 ACKs a window they would
     /// come when half of it is sent.
-    pub(super) fn choose(
-        path: &Path,
-        congestion: &CongestionControl,
-        flight: &Flight,
-        uses_sack: bool,
-        lost: u64,
-    ) -> Self {
+    pub(super) fn choose(path: &Path, congestion: &CongestionControl, uses_sack: bool) -> Self {
         const HANDSHAKE: AckFrequency =
             AckFrequency { ack_each_below: 0, request_from: 0, bytes_per_packet_per_ack: 0 };
         if congestion.pacer.is_none() || !uses_sack {
@@ -91,14 +117,12 @@ impl AckFrequency {
         let controller = &congestion.controller;
         let by_window = controller.pacing_rate().is_none();
         // Heavy loss with a controller that does not reduce its window for it.
-        let lossy = || {
-            !by_window && lost * HEAVY_LOSS_ONE_IN * mss > flight.rate().map_or(0, DeliveryRate::delivered)
-        };
+        let lossy = !by_window && path.recent_loss.is_heavy();
         let trains = controller.train() > 0;
         // Trains are used on long paths only, as known from the handshake RTT; there is no other
         // sample in the first flight.
         let long = trains || path.rtt.sampled().is_some_and(|srtt| srtt >= MIN_REQUEST_RTT);
-        if !long || lossy() {
+        if !long || lossy {
             return HANDSHAKE;
         }
         if trains {

@@ -3,8 +3,10 @@
 use std::time::{Duration, Instant};
 
 use super::SenderConfig;
+use super::ack_frequency::RecentLoss;
 use super::ecn::PathEcn;
 use super::path_mtu::PathMtu;
+use super::way_back::WayBack;
 use crate::recovery::{Rtt, RttQuality};
 use crate::wire::{Codec, Echo};
 
@@ -52,6 +54,8 @@ pub(super) struct Path {
     pub(super) rtt: Rtt,
     /// Moving average of the RTT samples with a gain of 1/16.
     pub(super) mean_rtt: Option<Duration>,
+    pub(super) way_back: WayBack,
+    pub(super) recent_loss: RecentLoss,
     /// Path MTU discovery (native).
     pub(super) mtu: Option<PathMtu>,
     pub(super) ecn: PathEcn,
@@ -70,6 +74,8 @@ impl Path {
             first_number: 0,
             rtt: Rtt::new(config.rto),
             mean_rtt: None,
+            way_back: WayBack::default(),
+            recent_loss: RecentLoss::default(),
             mtu: config.path_mtu(),
             ecn: PathEcn::new(config.uses_ecn()),
             mss: config.first_payload_size(),
@@ -84,6 +90,7 @@ impl Path {
         self.first_number = next_number;
         self.ecn.restart(next_number, largest_acked);
         self.mean_rtt = None;
+        self.way_back = WayBack::default();
         self.rtt = Rtt::new(config.rto);
         self.rtt.on_handshake(INITIAL_RTT, config.min_rto, RttQuality::Provisional);
     }

@@ -452,7 +452,7 @@ impl Sender {
     /// Returns the ACK frequency for the packets sent now.
     fn ack_frequency(&self) -> AckFrequency {
         let uses_sack = self.config.recovery.uses_sack();
-        AckFrequency::choose(&self.path, &self.congestion, &self.flight, uses_sack, self.stats.lost)
+        AckFrequency::choose(&self.path, &self.congestion, uses_sack)
     }
 
     fn transmit_keep_alive(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<()> {

@@ -82,6 +82,8 @@ pub struct Ack<'a> {
     pub sack: SackBlocks<'a>,
     /// Echo of the newest transmission that arrived (native).
     pub echo: Option<Echo>,
+    /// Time of the ACK by the receiver's clock (native), microseconds modulo 2^32.
+    pub sent_us: Option<u32>,
     /// Count of duplicate data packets (native), modulo 2^32.
     pub duplicates: Option<u32>,
     /// Counts of ECN codepoints (native).
@@ -98,6 +100,7 @@ impl Ack<'_> {
             window,
             sack: SackBlocks::default(),
             echo: None,
+            sent_us: None,
             duplicates: None,
             marks: None,
             overflow: None,

@@ -134,7 +134,10 @@ impl Bbr {
     /// `UpdateMaxInflight`.
     pub(super) fn max_inflight(&self) -> u64 {
         let multiple = gain(self.bdp(self.bw), self.cwnd_gain());
-        self.quantization_budget(multiple + self.extra_acked.bytes(self.full_bw.reached()))
+        // What is acknowledged and whose ACKs wait on their way back fills no queue before the
+        // receiver.
+        let acks_wait = self.before_base_loss(volume(self.bw, self.way_back));
+        self.quantization_budget(multiple + acks_wait + self.extra_acked.bytes(self.full_bw.reached()))
     }
 
     pub(super) fn set_cwnd(&mut self, event: &AckEvent) {

@@ -100,6 +100,9 @@ pub(super) fn ack_bytes(script: &mut Script, packet_number: u64, below: u64, win
 pub(super) fn recv_ack(script: &mut Script, ack: &native::Ack, blocks: &[SackBlock]) {
     let mut blocks = blocks.to_vec();
     blocks.sort_unstable_by_key(|block| block.start);
+    // It leaves in the instant of its arrival: the way back takes no time.
+    let sent_us = u32::try_from((script.now - script.epoch).as_micros()).unwrap();
+    let ack = &native::Ack { sent_us, ..*ack };
     let mut body = vec![0; ack_body_len(blocks.len())];
     let len = encode_ack_body(ack, &blocks, &mut body);
     let ack = take_ack(&mut &body[..len], script.sender.next_number()).unwrap();
@@ -110,6 +113,7 @@ pub(super) fn recv_ack(script: &mut Script, ack: &native::Ack, blocks: &[SackBlo
 pub(super) fn answer_to(packet_number: u64) -> native::Ack {
     native::Ack {
         largest_received: packet_number,
+        sent_us: 0,
         echo_delay_us: 0,
         ack: 0,
         window: 0,

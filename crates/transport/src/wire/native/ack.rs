@@ -12,10 +12,12 @@ pub(crate) const MAX_SACK_BLOCKS: usize = 32;
 
 /// Length of the flags, which come first, bytes.
 const FLAGS: usize = 2;
-/// Length of the packet number, which precedes the varints, bytes.
+/// Length of the packet number, bytes.
 const LARGEST: usize = 4;
+/// Length of the time of the ACK, which precedes the varints, bytes.
+const SENT: usize = 4;
 /// Length of the longest body without SACK blocks, bytes: two varints of 64 bits and six of 32.
-const LONGEST: usize = FLAGS + LARGEST + 2 * varint::MAX_U64 + 6 * varint::MAX_U32;
+const LONGEST: usize = FLAGS + LARGEST + SENT + 2 * varint::MAX_U64 + 6 * varint::MAX_U32;
 /// Length of the longest SACK block, bytes.
 const BLOCK: usize = 2 * varint::MAX_U64;
 /// Number of SACK blocks that always fit an ACK on the smallest path.
@@ -33,6 +35,8 @@ const HAS_OVERFLOW: u16 = 1 << 15;
 pub(crate) struct Ack {
     /// Largest number among the transmissions received.
     pub largest_received: u64,
+    /// Time of this ACK by the receiver's clock, microseconds modulo 2^32.
+    pub sent_us: u32,
     /// ACK delay since the arrival of `largest_received`, microseconds; saturates.
     pub echo_delay_us: u32,
     /// Cumulative ACK (`rcv_nxt`), stream offset.
@@ -104,7 +108,8 @@ pub(crate) fn encode_ack_body(ack: &Ack, blocks: &[SackBlock], out: &mut [u8]) -
     let largest_received = wrap(ack.largest_received);
     put(out, 0, flags.to_le_bytes());
     put(out, FLAGS, largest_received.to_le_bytes());
-    let mut at = FLAGS + LARGEST;
+    put(out, FLAGS + LARGEST, ack.sent_us.to_le_bytes());
+    let mut at = FLAGS + LARGEST + SENT;
     let mut write = |value: u64| at += put_varint(value, &mut out[at..]);
     write(u64::from(ack.echo_delay_us));
     write(ack.ack);
@@ -144,8 +149,9 @@ pub(crate) fn take_ack<'a>(rest: &mut &'a [u8], near: u64) -> Result<wire::Ack<'
         return Err(WireError::Reserved);
     }
     let (low, fields) = rest.split_first_chunk::<LARGEST>().ok_or(WireError::Truncated)?;
-    *rest = fields;
     let low = u32::from_le_bytes(*low);
+    let (sent, fields) = fields.split_first_chunk::<SENT>().ok_or(WireError::Truncated)?;
+    *rest = fields;
     let largest_received = unwrap_near(low, near).ok_or(WireError::Sequence)?;
     let echo_delay_us = varint::take_u32(rest)?;
     let ack = varint::take(rest)?;
@@ -166,6 +172,7 @@ pub(crate) fn take_ack<'a>(rest: &mut &'a [u8], near: u64) -> Result<wire::Ack<'
         window,
         sack,
         echo: Some(Echo { packet_number: largest_received, delay }),
+        sent_us: Some(u32::from_le_bytes(*sent)),
         duplicates: Some(duplicates),
         marks: Some(Marks { packets, ce, ect }),
         overflow,

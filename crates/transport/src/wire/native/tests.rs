@@ -126,6 +126,7 @@ fn fields(ack: &wire::Ack<'_>) -> (Ack, Vec<SackBlock>) {
     let (echo, marks) = (ack.echo.unwrap(), ack.marks.unwrap());
     let fields = Ack {
         largest_received: echo.packet_number,
+        sent_us: ack.sent_us.unwrap(),
         echo_delay_us: u32::try_from(echo.delay.as_micros()).unwrap(),
         ack: ack.ack,
         window: ack.window,
@@ -246,6 +247,7 @@ fn sealed_vectors_decode_and_encode() {
     let blocks = [SackBlock { start: 15_884, end: 15_886 }, SackBlock { start: 17_328, end: 18_772 }];
     assert!(ack.sack.iter().eq(blocks) && (ack.ack, ack.window) == (OFFSET, 1 << 20));
     assert_eq!(ack.echo.map(|echo| echo.delay), Some(Duration::from_micros(250)));
+    assert_eq!(ack.sent_us, Some(0x0c0b_0a09));
     let expected = [
         (1, Body::Data { piece: piece(0x0102_0304, OFFSET, &[7, 9][..], true, 64), ack: None }),
         (3, Body::Data { piece: piece(5, 1 << 33, &[7], false, 0), ack: Some(ack) }),
@@ -454,6 +456,7 @@ fn prologue_has_what_negotiates() {
 fn no_ack_is_longer_than_said() {
     let most = Ack {
         largest_received: 0x0102_0304,
+        sent_us: u32::MAX,
         echo_delay_us: u32::MAX,
         ack: u64::MAX - 100,
         window: 100,

@@ -74,6 +74,7 @@ impl Script {
             cwnd_limited: false,
             episode: self.in_recovery.then_some(Cause::Loss),
             latest_rtt: Some(RTT),
+            way_back: Duration::ZERO,
             srtt: RTT,
             min_rtt: RTT,
             delivered: self.delivered,

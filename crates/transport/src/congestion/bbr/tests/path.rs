@@ -306,6 +306,7 @@ impl World {
             episode: flow.recovery_until.map(|_| Cause::Loss),
             latest_rtt: Some(rtt),
             srtt: flow.srtt,
+            way_back: Duration::ZERO,
             min_rtt: self.path.rtt,
             delivered: flow.delivered(),
             rate: flow.rate.sample(self.path.rtt),
