@@ -37,6 +37,7 @@ use std::time::{Duration, Instant};
 
 use rdt_crypto::{Aead, Entropy, PublicKey, ResetToken, SecretId};
 
+pub(crate) use crate::sender::KnownPath;
 pub use config::{Confirm, ConnectionConfig, InitiatorConfig, Trust};
 pub use events::{Closed, ConnectionEvent, RefuseReason};
 use initiator::{Opening, Progress};
@@ -120,6 +121,8 @@ pub(crate) struct ConnectionEnv {
     /// Share of the socket's receive buffer; `None` for no limit.
     pub(crate) share: Option<BufferShare>,
     pub(crate) memory: Memory,
+    /// Path to the peer, as an earlier connection measured it.
+    pub(crate) known: Option<KnownPath>,
     /// Random seed that chooses which packet numbers are skipped.
     pub(crate) skip_seed: u64,
 }
@@ -416,6 +419,18 @@ impl Connection {
     /// which an application can bind its own authentication.
     pub fn handshake_hash(&self) -> Option<[u8; 32]> {
         self.handshake_hash
+    }
+
+    /// Returns what this connection has learned of the path.
+    pub(crate) fn known_path(&self) -> Option<KnownPath> {
+        self.streams()
+            .filter(|streams| streams.has_own_stream)
+            .and_then(|streams| streams.sender.known_path())
+    }
+
+    /// True while data is in flight.
+    pub(crate) fn is_sending(&self) -> bool {
+        self.streams().is_some_and(|streams| streams.sender.is_sending())
     }
 
     /// True while the peer's application has not confirmed the outgoing stream.

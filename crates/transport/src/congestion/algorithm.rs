@@ -39,6 +39,9 @@ pub struct Start {
     pub paced: bool,
     /// Handshake RTT, once known.
     pub rtt: Option<Duration>,
+    /// Window with which an earlier connection to the same host filled the path, or its share for
+    /// this one, bytes; 0 if there was none (RFC 9040). A paced sender may begin with it.
+    pub known_window: u64,
     /// Seed of the controller's random choices.
     pub seed: u64,
 }
@@ -70,21 +73,24 @@ impl fmt::Debug for dyn ControllerFactory {
 impl Algorithm {
     /// Returns a controller in its initial state.
     pub fn build(self, start: Start) -> Box<dyn Controller> {
-        let Start { mss, initial_window, loss_window, paced, rtt, seed } = start;
+        let Start { mss, initial_window, loss_window, paced, rtt, known_window, seed } = start;
+        // Without pacing, a larger initial window would be sent as one burst.
+        let known_window = if paced { known_window } else { 0 };
+        let known_packets = u32::try_from(known_window / mss.max(1)).unwrap_or(u32::MAX);
+        let first = initial_window.max(known_packets);
         match self {
             Self::Fixed(packets) => Box::new(Fixed::new(mss, packets)),
             Self::Reno => {
-                let reno = Reno::new(mss, initial_window).with_pacing(paced);
+                let reno = Reno::new(mss, first).with_pacing(paced);
                 Box::new(reno.with_loss_window(loss_window))
             }
             Self::Cubic => {
-                let cubic = Cubic::new(mss, initial_window, SlowStart::HyStart { paced });
+                let cubic = Cubic::new(mss, first, SlowStart::HyStart { paced });
                 Box::new(cubic.with_loss_window(loss_window))
             }
             Self::Bbr => {
                 let initial_cwnd = u64::from(initial_window.max(1)) * mss;
-                // Without pacing, the larger initial window would be sent as one burst.
-                let config = BbrConfig::new(mss, initial_cwnd, seed);
+                let config = BbrConfig { known_window, ..BbrConfig::new(mss, initial_cwnd, seed) };
                 Box::new(Bbr::new(BbrConfig { initial_rtt: rtt, long_start: paced, ..config }))
             }
         }
@@ -185,8 +191,15 @@ mod tests {
             (Algorithm::Cubic, 10_000, "slow_start"),
             (Algorithm::Bbr, 10_000, "startup"),
         ] {
-            let start =
-                Start { mss: 1000, initial_window: 10, loss_window: 1, paced: true, rtt: None, seed: 1 };
+            let start = Start {
+                mss: 1000,
+                initial_window: 10,
+                loss_window: 1,
+                paced: true,
+                rtt: None,
+                known_window: 0,
+                seed: 1,
+            };
             let controller = algorithm.build(start);
             assert_eq!((controller.cwnd(), controller.phase()), (cwnd, phase), "{algorithm}");
         }

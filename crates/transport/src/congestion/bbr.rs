@@ -83,6 +83,8 @@ pub(crate) struct BbrConfig {
     pub mss: u64,
     /// Initial window, bytes (RFC 6928: ten segments).
     pub initial_cwnd: u64,
+    /// Window that an earlier connection found, bytes; 0 for none.
+    pub known_window: u64,
     /// Handshake RTT, if known; paces the initial window.
     pub initial_rtt: Option<Duration>,
     /// Seed of the pseudo-random waits between probes.
@@ -112,6 +114,7 @@ impl BbrConfig {
         Self {
             mss,
             initial_cwnd,
+            known_window: 0,
             initial_rtt: None,
             seed,
             base_loss: true,
@@ -217,6 +220,7 @@ impl Bbr {
         if config.long_start {
             config.initial_cwnd *= long_start::initial_windows(config.initial_rtt);
         }
+        config.initial_cwnd = config.initial_cwnd.max(config.known_window);
         Self {
             config,
             state: State::Startup,

@@ -99,6 +99,7 @@ impl Pair {
                 reset,
                 share: None,
                 memory: Memory::default(),
+                known: None,
                 skip_seed: 5,
             };
             Connection::accepted(now, configs[side], established, (None, None), env).unwrap()

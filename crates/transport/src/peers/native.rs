@@ -9,7 +9,7 @@ mod ended;
 mod entry;
 mod fin_acks;
 mod half_open;
-mod known_rtts;
+mod known_paths;
 mod receive;
 mod recent_syns;
 mod retry;
@@ -29,7 +29,7 @@ use ended::Ended;
 use entry::Entry;
 use fin_acks::FinAcks;
 use half_open::{HalfOpenTable, OwnId};
-use known_rtts::KnownRtts;
+use known_paths::KnownPaths;
 use recent_syns::RecentSyns;
 use retry::RetryPolicy;
 
@@ -57,7 +57,7 @@ pub(super) struct Native<P> {
     opening: BTreeSet<u64>,
     ended: Ended,
     fin_acks: FinAcks,
-    known_rtts: KnownRtts,
+    known_paths: KnownPaths,
     /// Associations in which this side opens connections.
     held: HeldTable<P>,
     pub(super) events: VecDeque<(ConnectionId, ConnectionEvent)>,
@@ -112,7 +112,7 @@ impl<P> Native<P> {
             opening: BTreeSet::new(),
             ended: Ended::default(),
             fin_acks: FinAcks::default(),
-            known_rtts: KnownRtts::default(),
+            known_paths: KnownPaths::default(),
             held: HeldTable::default(),
             events: VecDeque::new(),
             removed: 0,
@@ -181,8 +181,8 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         mut initiator: InitiatorConfig,
         config: ConnectionConfig,
     ) -> Result<ConnectionId, ConfigError> {
-        initiator.rtt =
-            initiator.rtt.or_else(|| self.native.known_rtts.get(now, (self.config.ip_of?)(&peer)));
+        let known = self.path_of_new(now, &peer);
+        initiator.rtt = initiator.rtt.or(known.map(|known| known.rtt));
         let OwnId { id, reset_token } = self.draw_id();
         let share = self.memory.budget.share_of_new();
         let skip_seed = u64::from_le_bytes(self.entropy.array());
@@ -191,6 +191,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             reset: reset_token,
             share,
             memory: self.native.pools.clone(),
+            known,
             skip_seed,
         };
         let association = self.native.held.find(now, &peer, &initiator, &config);
@@ -250,7 +251,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         };
         entry.is_released = true;
         entry.connection.release(now);
-        self.remember_rtt(now, id.0);
+        self.remember_path(now, id.0);
         self.native.events.retain(|(owner, _)| *owner != id);
         self.process_output(id.0);
     }
@@ -258,15 +259,6 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     /// True while the outgoing stream of a [released](Self::release) connection is on its way.
     pub fn delivers_released(&self) -> bool {
         self.native.connections.iter().any(|(_, entry)| entry.is_released && entry.connection.is_delivering())
-    }
-
-    /// Remembers the round trip to the peer of a connection, if it is measured.
-    fn remember_rtt(&mut self, now: Instant, id: u64) {
-        if let (Some(ip_of), Some(entry)) = (self.config.ip_of, self.native.connections.get_mut(&id))
-            && let Some(rtt) = entry.connection.stats().sender.srtt
-        {
-            self.native.known_rtts.insert(now, ip_of(&entry.peer), rtt);
-        }
     }
 
     /// Returns the number of connections, half-open ones not included.

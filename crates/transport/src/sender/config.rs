@@ -244,14 +244,21 @@ impl SenderConfig {
         self.path_mtu().map_or(self.packet_size, |mtu| mtu.size()).saturating_sub(self.wire.overhead())
     }
 
-    /// Returns a controller in its initial state; `rtt` is the handshake RTT.
-    pub(crate) fn controller(&self, rtt: Option<Duration>, mss: usize) -> Box<dyn Controller> {
+    /// Returns a controller in its initial state; `rtt` is the handshake RTT, and `known_window` the
+    /// window that an earlier connection found, 0 for none.
+    pub(crate) fn controller(
+        &self,
+        rtt: Option<Duration>,
+        known_window: u64,
+        mss: usize,
+    ) -> Box<dyn Controller> {
         let start = Start {
             mss: mss as u64,
             initial_window: self.initial_window,
             loss_window: self.loss_window(),
             paced: self.pacing,
             rtt,
+            known_window,
             seed: self.seed,
         };
         match &self.controller_factory {

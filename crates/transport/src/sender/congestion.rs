@@ -87,6 +87,8 @@ pub(super) struct CongestionControl {
     delivers_limit: bool,
     /// Bytes declared lost since the last `on_ack` of the controller.
     lost_since_ack: u64,
+    /// Largest sample of the delivery rate on this path, bytes per second.
+    pub(super) fastest: u64,
     /// True if the latest recovery began with a response of the controller, which can be undone.
     /// False if a path MTU probe or a zero-window probe was overdue: the window did not change, so
     /// the controller would undo an earlier recovery.
@@ -96,7 +98,7 @@ pub(super) struct CongestionControl {
 impl CongestionControl {
     /// Returns the initial state, before the handshake, for segments of `mss` bytes.
     pub(super) fn new(config: &SenderConfig, mss: usize) -> Self {
-        let controller = config.controller(None, mss);
+        let controller = config.controller(None, 0, mss);
         Self {
             cwnd: config.within_memory(controller.cwnd(), mss),
             controller,
@@ -108,6 +110,7 @@ impl CongestionControl {
             capped: config.max_rate.is_some(),
             delivers_limit: false,
             lost_since_ack: 0,
+            fastest: 0,
             undoable: false,
         }
     }
@@ -275,6 +278,7 @@ impl CongestionControl {
         }
         let rate = delivery.sample(min_rtt);
         let bytes = outcome.bytes - outcome.old_path_bytes;
+        self.fastest = self.fastest.max(rate.map_or(0, |sample| sample.delivery_rate));
         let newly_delivered = delivery.newly_delivered(bytes);
         if let Some((limit, sample)) = report.max_rate.zip(rate) {
             self.delivers_limit = sample.delivery_rate >= limit - limit / LIMIT_TOLERANCE_DIVISOR;

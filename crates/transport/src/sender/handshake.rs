@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Sender, SenderConfig, SenderEvent, State};
+use super::{KnownPath, Sender, SenderConfig, SenderEvent, State};
 use crate::recovery::{Fate, RttQuality, Segment, Timing};
 use crate::send_buffer::FramePool;
 use crate::wire::native::{NativeCodec, Params};
@@ -20,6 +20,8 @@ pub(crate) struct Established {
     pub(crate) rtt: Duration,
     /// False if a packet of the handshake was repeated, so that `rtt` is ambiguous (Karn).
     pub(crate) is_rtt_sample: bool,
+    /// Path as an earlier connection measured it.
+    pub(crate) known: Option<KnownPath>,
 }
 
 impl Sender {
@@ -58,7 +60,7 @@ impl Sender {
             State::Opening { sent_at: Some(last), attempts, .. } if ack == 0 => {
                 let rtt = now.saturating_duration_since(last);
                 let quality = if attempts <= 1 { RttQuality::Sampled } else { RttQuality::Guessed };
-                self.learn_path(now, rtt, quality);
+                self.learn_path(now, rtt, quality, None);
                 self.peer.window.open(window);
                 self.path.ecn.refuse();
                 self.pace(now);
@@ -80,20 +82,30 @@ impl Sender {
             Some(_) => RttQuality::Provisional,
             None => RttQuality::Sampled,
         };
-        self.learn_path(now, peer.rtt + link.unwrap_or_default(), quality);
+        // A requested link is not part of the path that is known.
+        let known = peer.known.filter(|_| link.is_none());
+        self.learn_path(now, peer.rtt + link.unwrap_or_default(), quality, known);
         self.peer.window.open(peer.window);
         self.meet(peer.params);
+        if known.is_some_and(|known| known.refuses_ecn) {
+            self.path.ecn.refuse();
+        }
         self.pace(now);
         self.enter_open(now, peer.rtt);
     }
 
     /// Handles the first RTT: starts the estimator, the delivery rate and the controller.
-    fn learn_path(&mut self, now: Instant, rtt: Duration, quality: RttQuality) {
+    fn learn_path(&mut self, now: Instant, rtt: Duration, quality: RttQuality, known: Option<KnownPath>) {
+        if let (Some(mtu), Some(known)) = (&mut self.path.mtu, known) {
+            mtu.confirm(known.packet_size);
+            self.path.resize();
+        }
         self.path.rtt.on_handshake(rtt, self.config.min_rto, quality);
         if self.flight.measure_from(now) {
             // After a loss in the handshake, no controller takes the path for a long one.
             let sample = (quality != RttQuality::Guessed).then_some(rtt);
-            self.congestion.controller = self.config.controller(sample, self.path.mss);
+            self.congestion.controller =
+                self.config.controller(sample, known.map_or(0, |known| known.window), self.path.mss);
         }
     }
 

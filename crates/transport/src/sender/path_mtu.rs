@@ -61,6 +61,12 @@ impl PathMtu {
         }
     }
 
+    /// Begins at a size that arrived before. A path that carries it no more is found as a black
+    /// hole.
+    pub(crate) fn confirm(&mut self, size: usize) {
+        self.confirmed = size.clamp(self.confirmed, self.ceiling);
+    }
+
     /// Lowers the ceiling to the largest size that the peer accepts.
     pub(crate) fn limit(&mut self, size: usize) {
         self.ceiling = self.ceiling.min(size);

@@ -11,6 +11,7 @@ mod give_up;
 mod handshake;
 mod idle;
 mod invalid_acks;
+mod known_path;
 mod native;
 mod numbered;
 mod params;

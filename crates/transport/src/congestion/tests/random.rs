@@ -21,6 +21,7 @@ fn run(algorithm: Algorithm, seed: u64) {
         loss_window: 1,
         paced: below(2) == 0,
         rtt: None,
+        known_window: 0,
         seed,
     });
     let mut now = start();

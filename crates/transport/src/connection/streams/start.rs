@@ -11,7 +11,7 @@ use super::super::proof::KeyProof;
 use super::{MAX_QUIET_TIME, Streams};
 use crate::receive_buffer::chunks::ChunkPool;
 use crate::receiver::{BufferShare, Receiver};
-use crate::sender::{Established as SenderStart, INITIAL_RTT, Sender};
+use crate::sender::{Established as SenderStart, INITIAL_RTT, KnownPath, Sender};
 use crate::wire::native::Params;
 use crate::{ConfigError, ReceiverConfig, SenderConfig, StreamName};
 
@@ -39,12 +39,13 @@ pub(crate) struct Established {
 
 impl Established {
     /// Returns the initial values of the sender of the outgoing stream.
-    fn sender_start(&self) -> SenderStart {
+    fn sender_start(&self, known: Option<KnownPath>) -> SenderStart {
         SenderStart {
             window: self.window,
             params: self.params,
             rtt: self.rtt.unwrap_or(INITIAL_RTT),
             is_rtt_sample: self.rtt.is_some(),
+            known,
         }
     }
 
@@ -63,7 +64,7 @@ impl Streams {
         peer: Established,
         env: ConnectionEnv,
     ) -> Result<Self, ConfigError> {
-        let (start, base) = (peer.sender_start(), &config.sender);
+        let (start, base) = (peer.sender_start(env.known), &config.sender);
         let receiver = peer.receiver(config.receiver, env.share, env.memory.chunks);
         let (ours, theirs) = by_sender(peer.secrets, peer.is_initiator);
         let sealing = SealingKeys::new(now, peer.aead, ours, peer.remote_id, base.packet_size);
@@ -127,7 +128,7 @@ impl Streams {
         if is_one_way != self.is_received || peer.params.link != self.link {
             return false;
         }
-        let start = peer.sender_start();
+        let start = peer.sender_start(None);
         let (ours, theirs) = by_sender(peer.secrets, peer.is_initiator);
         let packet_size = handshake.config.sender.packet_size;
         self.sealing = SealingKeys::new(now, peer.aead, ours, peer.remote_id, packet_size)

@@ -401,7 +401,8 @@ fn idle_timeout_is_checked() {
     for secs in [0, 86_401] {
         let config = ConnectionConfig { idle_timeout: Duration::from_secs(secs), ..config() };
         let reset = ResetKey::generate(&mut entropy(8)).token(1);
-        let env = ConnectionEnv { local_id: 1, reset, share: None, memory: Memory::default(), skip_seed: 5 };
+        let memory = Memory::default();
+        let env = ConnectionEnv { local_id: 1, reset, share: None, memory, known: None, skip_seed: 5 };
         let result = Connection::initiate(epoch(), config, keys.clone(), env, entropy(3), None);
         assert_eq!(result.unwrap_err(), ConfigError::IdleTimeout);
     }

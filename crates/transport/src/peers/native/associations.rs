@@ -346,7 +346,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         open: &Open<'_>,
         hello: Hello,
     ) {
-        let rtt = self.config.ip_of.and_then(|ip_of| self.native.known_rtts.get(now, ip_of(&from)));
+        let rtt = self.path_of_new(now, &from).map(|known| known.rtt);
         let Some(granted) = self.acceptor.associations.get_mut(now, open.association) else { return };
         granted.used.enter(open.number);
         let derived = granted.secret.connection(open.number);

@@ -149,7 +149,8 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         let id = established.local_id;
         let reset = self.resets.key.token(id);
         let skip_seed = u64::from_le_bytes(self.entropy.array());
-        let env = ConnectionEnv { local_id: id, reset, share, memory: self.native.pools.clone(), skip_seed };
+        let (known, memory) = (self.path_of_new(now, &address), self.native.pools.clone());
+        let env = ConnectionEnv { local_id: id, reset, share, memory, known, skip_seed };
         let accepted = Connection::accepted(now, &responder.config, established, (peer, secret), env);
         let Ok(connection) = accepted else {
             self.native.stats.refused += 1;

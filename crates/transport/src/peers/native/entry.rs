@@ -155,6 +155,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         // The timer that ended the connection may have been handled at a later time than `now`.
         entry.is_over |= entry.connection.is_drained(now);
         if entry.is_over && entry.is_released {
+            self.remember_path(now, id);
             self.remove(id);
         }
     }

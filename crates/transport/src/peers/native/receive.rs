@@ -122,7 +122,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         let was_opening = entry.connection.is_opening();
         entry.connection.handle_clear(now, datagram);
         match (was_opening, entry.connection.is_opening()) {
-            (true, false) => self.remember_rtt(now, id),
+            (true, false) => self.remember_path(now, id),
             // The OPEN was refused.
             (false, true) => {
                 if let Some(association) = entry.association.take() {

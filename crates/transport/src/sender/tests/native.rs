@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rdt_crypto::{Aead, PacketKey};
 
 use super::*;
+use crate::sender::KnownPath;
 use crate::wire::native::{
     self, Body, FITTING_BLOCKS, HEADER, NativeCodec, SackBlock, TAG, ack_body_len, encode_ack_body, peek,
     take_ack,
@@ -38,10 +39,21 @@ pub(super) fn connected_to(config: SenderConfig, params: Params) -> Script {
 
 /// Like [`connected_to`], for a handshake that took `rtt` ms.
 pub(super) fn connected_after(epoch: Instant, rtt: u64, config: SenderConfig, params: Params) -> Script {
+    connected_on(epoch, rtt, config, params, None)
+}
+
+/// Like [`connected_after`], on a path that an earlier connection measured.
+pub(super) fn connected_on(
+    epoch: Instant,
+    rtt: u64,
+    config: SenderConfig,
+    params: Params,
+    known: Option<KnownPath>,
+) -> Script {
     // Packets can be read without the key.
     let key = PacketKey::new(Aead::None, &[], [0; 12]);
     let (codec, rtt) = (NativeCodec::new(7, Arc::new(key)), ms(rtt));
-    let peer = Established { window: 1 << 20, params, rtt, is_rtt_sample: true };
+    let peer = Established { window: 1 << 20, params, rtt, is_rtt_sample: true, known };
     let sender = Sender::established(config, codec, FramePool::new(), epoch + rtt, &peer).unwrap();
     let mut script = Script::of(sender, epoch);
     script.now = epoch + rtt;

@@ -1,0 +1,124 @@
+//! Paths to hosts with which this side had connections (RFC 9040): what a connection learned seeds
+//! the next one to the same host.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use super::ConnectionSet;
+use crate::connection::KnownPath;
+
+/// Largest number of hosts, 100 KB. The oldest makes room for a new one.
+const MAX_HOSTS: usize = 1024;
+/// Time for which a path is believed.
+const LIFETIME: Duration = Duration::from_secs(600);
+/// Time after which a window is halved, and after each further one again.
+const HALF_LIFE: Duration = Duration::from_secs(60);
+/// Largest window that is remembered, bytes.
+const MAX_WINDOW: u64 = 8 << 20;
+/// Connections among which those to a host are searched.
+const MAX_SEARCHED: usize = 64;
+
+/// Newest knowledge of the path to each host, and its time.
+#[derive(Debug, Default)]
+pub(super) struct KnownPaths(BTreeMap<IpAddr, (KnownPath, Instant)>);
+
+impl KnownPaths {
+    /// Remembers a path. Without loss, an earlier connection that filled the path more is not
+    /// forgotten.
+    pub(super) fn insert(&mut self, now: Instant, host: IpAddr, path: KnownPath) {
+        if self.0.len() >= MAX_HOSTS
+            && !self.0.contains_key(&host)
+            && let Some(oldest) = self.0.iter().min_by_key(|(_, (_, at))| *at).map(|(host, _)| *host)
+        {
+            self.0.remove(&oldest);
+        }
+        let before = self.get(now, host).map_or(0, |before| before.window);
+        let window = if path.has_lost { path.window } else { path.window.max(before) };
+        self.0.insert(host, (KnownPath { window: window.min(MAX_WINDOW), ..path }, now));
+    }
+
+    /// Returns what is known of the path to a host, with a window by its age.
+    pub(super) fn get(&self, now: Instant, host: IpAddr) -> Option<KnownPath> {
+        let (path, at) = self.0.get(&host)?;
+        let age = now.saturating_duration_since(*at);
+        let halvings = age.as_secs() / HALF_LIFE.as_secs();
+        (age < LIFETIME).then_some(KnownPath { window: path.window >> halvings, ..*path })
+    }
+}
+
+impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
+    /// Remembers the path to the peer of a connection, if it is measured.
+    pub(super) fn remember_path(&mut self, now: Instant, id: u64) {
+        if let (Some(ip_of), Some(entry)) = (self.config.ip_of, self.native.connections.get_mut(&id))
+            && let Some(path) = entry.connection.known_path()
+        {
+            self.native.known_paths.insert(now, ip_of(&entry.peer), path);
+        }
+    }
+
+    /// Returns what is known of the path to a peer, for one more connection: a share of what the
+    /// present ones have, or half of what an earlier one had, because the path may have changed.
+    pub(super) fn path_of_new(&mut self, now: Instant, peer: &P) -> Option<KnownPath> {
+        let ip_of = self.config.ip_of?;
+        let host = ip_of(peer);
+        let (mut sum, mut present) = (0, 0);
+        if self.native.connections.len() <= MAX_SEARCHED {
+            for (_, entry) in self.native.connections.iter() {
+                if ip_of(&entry.peer) == host
+                    && entry.connection.is_sending()
+                    && let Some(path) = entry.connection.known_path()
+                {
+                    (sum, present) = (sum + path.window, present + 1);
+                    if present == 1 {
+                        self.native.known_paths.insert(now, host, path);
+                    }
+                }
+            }
+        }
+        let known = self.native.known_paths.get(now, host)?;
+        let window = if present == 0 { known.window / 2 } else { known.window.max(sum) / (present + 1) };
+        Some(KnownPath { window, ..known })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(rtt_ms: u64, window: u64, has_lost: bool) -> KnownPath {
+        let rtt = Duration::from_millis(rtt_ms);
+        KnownPath { rtt, window, packet_size: 1472, refuses_ecn: false, has_lost }
+    }
+
+    #[test]
+    fn newest_paths_are_known_for_ten_minutes() {
+        let (mut known, epoch) = (KnownPaths::default(), rdt_testing::epoch());
+        let host = |n: u32| IpAddr::from(n.to_be_bytes());
+        let ms = Duration::from_millis;
+        let rtt = |known: &KnownPaths, at, n| known.get(at, host(n)).map(|path| path.rtt);
+        for n in 0..1025 {
+            known.insert(epoch + ms(u64::from(n)), host(n), path(50, 0, false));
+        }
+        let later = epoch + ms(2000);
+        assert_eq!((rtt(&known, later, 0), rtt(&known, later, 1)), (None, Some(ms(50))));
+        known.insert(later, host(1), path(70, 0, false));
+        assert_eq!((rtt(&known, later, 1), rtt(&known, later, 2)), (Some(ms(70)), Some(ms(50))));
+        assert_eq!(rtt(&known, later + LIFETIME, 1), None);
+    }
+
+    #[test]
+    fn window_ages_and_is_replaced_after_loss() {
+        let (mut known, epoch) = (KnownPaths::default(), rdt_testing::epoch());
+        let host = IpAddr::from([192, 0, 2, 1]);
+        let window = |known: &KnownPaths, s| known.get(epoch + Duration::from_secs(s), host).unwrap().window;
+        known.insert(epoch, host, path(50, 1 << 30, false));
+        assert_eq!([0, 59, 60, 125].map(|s| window(&known, s)), [8 << 20, 8 << 20, 4 << 20, 2 << 20]);
+        known.insert(epoch, host, path(50, 1000, false));
+        assert_eq!(window(&known, 0), 8 << 20);
+        known.insert(epoch, host, path(50, 1000, true));
+        assert_eq!(window(&known, 0), 1000);
+    }
+}
