@@ -6,6 +6,7 @@
 //! --nocapture`.
 
 mod adverse;
+mod associations;
 mod asymmetric;
 mod bad_paths;
 mod duplex;

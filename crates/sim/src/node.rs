@@ -1,5 +1,6 @@
 //! Nodes of a simulation, of all kinds.
 
+use std::net::{IpAddr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
 use rdt_crypto::Entropy;
@@ -17,6 +18,12 @@ pub struct NodeId(pub(crate) u32);
 impl NodeId {
     pub(crate) fn index(self) -> usize {
         self.0 as usize
+    }
+
+    /// Returns an IP address of the node: one of `fd00::/64`, by its number. For
+    /// `ConnectionSetConfig::ip_of`.
+    pub fn ip(&self) -> IpAddr {
+        Ipv6Addr::from(0xfd00 << 112 | u128::from(self.0)).into()
     }
 }
 

@@ -438,6 +438,11 @@ impl Connection {
         self.closed.is_none() && self.streams().is_some_and(|streams| !streams.is_delivered)
     }
 
+    /// True if the peer's application has confirmed the outgoing stream.
+    pub(crate) fn is_delivered(&self) -> bool {
+        self.streams().is_some_and(|streams| streams.is_delivered && streams.has_own_stream)
+    }
+
     /// Returns why the connection ended; `None` while it goes on.
     pub fn closed(&self) -> Option<&Closed> {
         self.closed.as_ref()

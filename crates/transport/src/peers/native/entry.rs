@@ -35,6 +35,8 @@ pub(super) struct Entry<P> {
     pub(super) is_ended: bool,
     /// True if the connection has nothing more to do: it has no timer.
     pub(super) is_over: bool,
+    /// True if the whole outgoing stream was delivered.
+    is_delivered: bool,
     /// True if data arrived since `quiet_from`.
     pub(super) is_active: bool,
     /// Time from which the present quiet time counts; `None` before the first timer.
@@ -53,6 +55,7 @@ impl<P> Entry<P> {
             is_released: false,
             is_ended: false,
             is_over: false,
+            is_delivered: false,
             is_active: true,
             quiet_from: None,
         }
@@ -65,6 +68,12 @@ impl<P> Entry<P> {
         }
         let probe = self.probe.as_ref().and_then(|probe| probe.deadline());
         earlier(self.connection.poll_timeout(), probe)
+    }
+
+    /// Returns true once, when the whole outgoing stream was delivered.
+    pub(super) fn notes_delivery(&mut self) -> bool {
+        let was_delivered = std::mem::replace(&mut self.is_delivered, self.connection.is_delivered());
+        self.is_delivered && !was_delivered
     }
 
     /// Handles a timer: releases memory if no data arrived for [`QUIET_TIME`].

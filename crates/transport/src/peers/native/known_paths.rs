@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use super::ConnectionSet;
+use super::entry::Entry;
 use crate::connection::KnownPath;
 
 /// Largest number of hosts, 100 KB. The oldest makes room for a new one.
@@ -18,6 +19,8 @@ const LIFETIME: Duration = Duration::from_secs(600);
 const HALF_LIFE: Duration = Duration::from_secs(60);
 /// Largest window that is remembered, bytes.
 const MAX_WINDOW: u64 = 8 << 20;
+/// Window that a connection may take as a whole, bytes. Of a larger one it takes a quarter.
+const MAX_ALONE: u64 = 128 << 10;
 /// Connections among which those to a host are searched.
 const MAX_SEARCHED: usize = 64;
 
@@ -59,8 +62,16 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         }
     }
 
+    /// Remembers the path once, when the whole outgoing stream was delivered. For the connection
+    /// looked up last.
+    pub(super) fn note_delivery(&mut self, now: Instant, id: u64) {
+        if self.native.connections.latest_mut().is_some_and(Entry::notes_delivery) {
+            self.remember_path(now, id);
+        }
+    }
+
     /// Returns what is known of the path to a peer, for one more connection: a share of what the
-    /// present ones have, or half of what an earlier one had, because the path may have changed.
+    /// present ones have, or what an earlier one had; less if that lost packets.
     pub(super) fn path_of_new(&mut self, now: Instant, peer: &P) -> Option<KnownPath> {
         let ip_of = self.config.ip_of?;
         let host = ip_of(peer);
@@ -79,7 +90,10 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             }
         }
         let known = self.native.known_paths.get(now, host)?;
-        let window = if present == 0 { known.window / 2 } else { known.window.max(sum) / (present + 1) };
+        let whole = known.window.max(sum);
+        // More may follow, which then have as much.
+        let most = whole.min(MAX_ALONE.max(whole / 4));
+        let window = if known.has_lost { most / 2 } else { most }.min(whole / (present + 1));
         Some(KnownPath { window, ..known })
     }
 }

@@ -66,6 +66,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             // Also for ACKs: a side that sends has no less to do than one that receives.
             self.answers.limit.on_data(now);
         }
+        self.note_delivery(now, id);
         self.process_input(id);
         arrival.taken
     }

@@ -1,0 +1,87 @@
+//! Connections one after the other between the same two hosts: they open without a handshake, and
+//! share what they know of the path.
+
+use rdt::crypto::{Entropy, StaticKey};
+use rdt::transport::{ConnectionConfig, ConnectionId, ConnectionSetConfig, InitiatorConfig, ResponderConfig};
+
+use super::*;
+
+/// A client and a server, which answers each connection by `answer` bytes.
+struct World {
+    simulation: Simulation,
+    client: NodeId,
+    server: NodeId,
+}
+
+impl World {
+    fn new(path: PathConfig, seed: u64, answer: u64) -> Self {
+        let mut simulation = Simulation::new();
+        let unix_time = Some((simulation.epoch(), 1_800_000_000));
+        let config =
+            ConnectionSetConfig { ip_of: Some(NodeId::ip), unix_time, ..ConnectionSetConfig::default() };
+        let client = simulation.add_connections(config, 2 * seed);
+        let server = simulation.add_connections(config, 2 * seed + 1);
+        simulation.listen(server, ResponderConfig::open(key()), answer);
+        let wire = simulation.add_wire(Path::new(path, seed));
+        simulation.route(client, server, wire);
+        Self { simulation, client, server }
+    }
+
+    /// Opens a connection that sends a request.
+    fn connect(&mut self) -> ConnectionId {
+        let keys = InitiatorConfig { remote: Some(key().public()), ..InitiatorConfig::default() };
+        let config = ConnectionConfig::default();
+        self.simulation.connect(self.client, self.server, keys, config, 1000).unwrap()
+    }
+
+    /// Opens connections at once, waits for all, and returns the times until each has its answer.
+    fn get(&mut self, count: usize) -> Vec<Duration> {
+        let start = self.simulation.now();
+        let ids: Vec<_> = (0..count).map(|_| self.connect()).collect();
+        let limit = self.simulation.elapsed() + secs(600);
+        assert!(self.simulation.run_connections(limit));
+        let exchanges = &self.simulation.connections(self.client).exchanges;
+        let times: Vec<_> = ids.iter().map(|id| exchanges[id].received.completed_at.unwrap()).collect();
+        let epoch = self.simulation.epoch();
+        times.into_iter().map(|at| epoch + at - start).collect()
+    }
+
+    fn opened(&self) -> u64 {
+        self.simulation.connections(self.server).set.stats().opened
+    }
+}
+
+fn key() -> Arc<StaticKey> {
+    Arc::new(StaticKey::generate(&mut Entropy::from_seed([3; 32])))
+}
+
+fn path(mbit: u64, rtt: Duration, loss: f64) -> PathConfig {
+    Run::new(mbit * 1_000_000, rtt).loss_both_ways(&bernoulli(loss)).path
+}
+
+#[test]
+fn answer_on_new_connection_takes_as_long_as_on_known_path() {
+    let mut world = World::new(path(100, ms(50), 0.0), 1, 100_000);
+    let times: Vec<_> = (0..6).map(|_| world.get(1)[0]).collect();
+    eprintln!("100 kB, one after the other: {times:?}");
+    assert_eq!(world.opened(), 5);
+    // Two round trips and the growth of the window; one round trip and the time on the link.
+    assert!(times[0] > ms(200) && times[5] < ms(110), "{times:?}");
+}
+
+/// Connections that open at the same time have together what one has, and equal shares.
+#[test]
+fn ten_connections_have_what_one_has() {
+    for loss in [0.0, 0.01] {
+        let mut world = World::new(path(100, ms(100), loss), seed(), 5_000_000);
+        world.get(1);
+        let ten = world.get(10);
+        let mut alone = World::new(path(100, ms(100), loss), seed(), 50_000_000);
+        alone.get(1);
+        let one = alone.get(1)[0];
+        let (first, last) = (*ten.iter().min().unwrap(), *ten.iter().max().unwrap());
+        eprintln!("loss {loss}: 50 MB by one in {one:?}, by ten in {first:?} to {last:?}");
+        assert!(last < one.mul_f64(1.25), "{loss}: {last:?}, one {one:?}");
+        assert!(first > last / 2, "{loss}: {ten:?}");
+    }
+}
