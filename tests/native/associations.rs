@@ -60,7 +60,7 @@ fn path(mbit: u64, rtt: Duration, loss: f64) -> PathConfig {
 }
 
 #[test]
-fn answer_on_new_connection_takes_as_long_as_on_known_path() {
+fn known_path_answers_in_one_round_trip() {
     let mut world = World::new(path(100, ms(50), 0.0), 1, 100_000);
     let times: Vec<_> = (0..6).map(|_| world.get(1)[0]).collect();
     eprintln!("100 kB, one after the other: {times:?}");

@@ -139,7 +139,7 @@ async fn copy(args: &Arguments, report: &Report, stop: &TaskStop) -> Result<(), 
     let last_packets = last_packets(&stream);
     let observer = report.observer();
     let result = {
-        let rate = args.remote.max_rate.as_ref().map(|rate| rate.bytes_per_s);
+        let rate = args.path.max_rate.as_ref().map(|rate| rate.bytes_per_s);
         let copied = transfer(Paced::new(stream, rate), is_push, request, observer);
         tokio::select! {
             copied = copied => copied.map_err(|error| of_copy(error, &name, dialer.as_ref())),

@@ -5,7 +5,7 @@
 //!
 //! | value | derived as |
 //! |---|---|
-//! | secret of the association | H(secret 0 of the initiator's packets, "rdt2 association" and secret 0 of the responder's) |
+//! | secret | H(secret 0 of the initiator, "rdt2 association" and secret 0 of the responder) |
 //! | its identifier | H(secret, "rdt2 name"), the first 8 bytes |
 //! | secret that protects the Hello in OPEN | H(secret, "rdt2 open" and n) |
 //! | secret 0 of the initiator's packets | H(secret, "rdt2 initiator" and n) |

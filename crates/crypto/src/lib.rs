@@ -10,7 +10,7 @@
 //! |---|---|---|
 //! | packet key | `aead.rs` | one key of one direction: seals and opens packets in place |
 //! | traffic secret | `schedule.rs` | the secret behind a packet key, and the step to the next |
-//! | association | `association.rs` | the secret of two sides, from which further connections get their keys |
+//! | association | `association.rs` | secret of two sides, for the keys of further connections |
 //! | handshake | `noise.rs` | Noise XX, NK, IK, each with or without a pre-shared secret |
 //! | entropy | `entropy.rs` | seeded random bytes |
 //! | keys | `keys.rs`, `base32.rs` | static keys, public keys, shared secrets, and their text |

@@ -7,6 +7,7 @@
 //! | files | `files.rs` | output files that only their owner may read; the limit on open files |
 //! | host and port | `host_port.rs` | `name:port` on command lines, resolution of names |
 //! | JSON | `json.rs` | version, times and seeds of the JSON output |
+//! | memory | `memory.rs` | memory of the host and of this process |
 //! | metrics | `metrics.rs` | Prometheus metrics over HTTP |
 //! | output | `output.rs` | remarks, results, events of `--json`, limit on lines that peers cause |
 //! | printer | `printer.rs` | a thread that prints, so that a slow reader delays nothing else |
@@ -18,6 +19,7 @@ mod failure;
 pub mod files;
 pub mod host_port;
 pub mod json;
+pub mod memory;
 pub mod metrics;
 mod output;
 mod printer;

@@ -98,7 +98,9 @@ pub use gate::{Gate, TicketUse};
 pub use identity::{load_identity, load_or_create_identity};
 pub use known_hosts::{Known, KnownHosts};
 #[cfg(feature = "options")]
-pub use options::{ConnectOptions, ListenOptions, PathOptions, identity, parse_lifetime, parse_time};
+pub use options::{
+    ConnectOptions, ListenOptions, MaxRate, PathOptions, identity, parse_lifetime, parse_time,
+};
 #[cfg(feature = "tokio")]
 pub use race::{is_silent, race};
 #[cfg(all(feature = "options", feature = "tokio"))]

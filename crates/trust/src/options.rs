@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use clap::Args;
 use rdt_crypto::{SharedSecret, StaticKey};
+use rdt_emulator::parse_bitrate;
 use rdt_transport::ConnectionConfig;
+use rdt_transport::congestion::Algorithm;
 
 use crate::{
     AllowList, Dialer, Gate, KnownHosts, Remote, Surroundings, TrustError, config_folder, entropy,
@@ -65,6 +67,21 @@ pub struct PathOptions {
     /// End connections whose peer answers but takes no byte for this long, from 1s
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = idle_timeout)]
     pub no_progress: Duration,
+    /// Congestion control of what this side sends: bbr, cubic or reno
+    #[arg(long, value_name = "NAME", default_value = "bbr", value_parser = congestion)]
+    pub cc: Algorithm,
+    /// Limit on the rate of the data of each connection, such as 50mbit
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub max_rate: Option<MaxRate>,
+}
+
+/// Largest rate, bytes per second, and the text that gave it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MaxRate {
+    /// Bytes per second.
+    pub bytes_per_s: u64,
+    /// As the user wrote it.
+    pub text: String,
 }
 
 impl PathOptions {
@@ -73,6 +90,8 @@ impl PathOptions {
         let mut config = ConnectionConfig { idle_timeout: self.idle_timeout, ..ConnectionConfig::default() };
         config.sender.handshake_give_up = self.connect_give_up;
         config.sender.no_progress = self.no_progress;
+        config.sender.congestion = self.cc;
+        config.sender.max_rate = self.max_rate.as_ref().map(|rate| rate.bytes_per_s);
         config
     }
 }
@@ -159,6 +178,24 @@ pub fn identity(path: Option<&Path>, surroundings: &Surroundings) -> Result<Arc<
     Ok(Arc::new(key))
 }
 
+/// Parses a controller that adapts to the path.
+fn congestion(text: &str) -> Result<Algorithm, String> {
+    match text.parse() {
+        Ok(Algorithm::Fixed(_)) | Err(_) => Err(format!("'{text}' is none of bbr, cubic and reno")),
+        Ok(algorithm) => Ok(algorithm),
+    }
+}
+
+fn rate(text: &str) -> Result<MaxRate, String> {
+    let bits = parse_bitrate(text).map_err(|error| error.to_string())?.as_bps_f64();
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive; saturates")]
+    let bytes_per_s = (bits / 8.0) as u64;
+    if bytes_per_s < 1000 {
+        return Err("the rate must be at least 8kbit (per second)".to_owned());
+    }
+    Ok(MaxRate { bytes_per_s, text: text.trim().to_owned() })
+}
+
 fn secret(path: Option<&Path>) -> Result<Option<Arc<SharedSecret>>, TrustError> {
     Ok(path.map(load_secret).transpose()?.map(Arc::new))
 }
@@ -212,9 +249,26 @@ mod tests {
     }
 
     #[test]
+    fn congestion_control_adapts_to_path() {
+        assert_eq!(congestion("cubic"), Ok(Algorithm::Cubic));
+        for text in ["fixed:10", "vegas", "", "BBR"] {
+            assert!(congestion(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
     fn lifetime_is_from_minute_to_year() {
         assert!(parse_lifetime("59s").is_err() && parse_lifetime("366d").is_err());
         assert_eq!(parse_lifetime("24h"), Ok(Duration::from_secs(86_400)));
         assert_eq!(parse_lifetime("1min"), parse_lifetime("60s"));
+    }
+
+    #[test]
+    fn rates_have_units_and_minimum() {
+        assert_eq!(rate("50mbit").unwrap().bytes_per_s, 6_250_000);
+        for text in ["50", "1kbit", "0mbit", "fast"] {
+            assert!(rate(text).is_err(), "{text}");
+        }
+        assert!(rate("0").unwrap_err().ends_with("or leave it out"));
     }
 }

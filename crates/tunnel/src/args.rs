@@ -11,7 +11,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use rdt_emulator::parse_bytes;
+use rdt_endpoint::EndpointConfig;
 use rdt_program::host_port::{self, HostPort};
+use rdt_program::memory::host_memory;
 use rdt_program::metrics::MetricsArgs;
 use rdt_trust::{ConnectOptions, ListenOptions, PathOptions, parse_lifetime};
 
@@ -99,6 +102,8 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) path: PathOptions,
     #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
+    #[command(flatten)]
     pub(crate) output: OutputArgs,
     #[command(flatten)]
     pub(crate) metrics: MetricsArgs,
@@ -115,6 +120,36 @@ pub(crate) struct RemoteArgs {
     pub(crate) trust: ConnectOptions,
     #[command(flatten)]
     pub(crate) path: PathOptions,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
+}
+
+/// Memory for data that arrived and was not read yet.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct MemoryArgs {
+    /// Memory for received data that its program has not read yet, at least 1mib; one connection
+    /// may take a quarter [default: 1/8 of the host's, from 64mib to 2gib]
+    #[arg(long, value_name = "SIZE", value_parser = memory)]
+    pub(crate) memory: Option<u64>,
+}
+
+impl MemoryArgs {
+    /// Sets the limits of an endpoint.
+    pub(crate) fn limit(&self, config: &mut EndpointConfig) {
+        let all = self.memory.unwrap_or_else(|| default_memory(host_memory()));
+        (config.memory_limit, config.connection_memory_limit) = (all, all / 4);
+    }
+}
+
+fn default_memory(host: Option<u64>) -> u64 {
+    (host.unwrap_or(0) / 8).clamp(64 << 20, 2 << 30)
+}
+
+fn memory(text: &str) -> Result<u64, String> {
+    match parse_bytes(text).map_err(|error| error.to_string())? {
+        bytes @ 0x10_0000.. => Ok(bytes),
+        _ => Err("the memory must be at least 1mib".to_owned()),
+    }
 }
 
 #[derive(Debug, Args)]
@@ -199,6 +234,18 @@ mod tests {
     #[test]
     fn command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn memory_has_limits() {
+        let Ok(Command::Serve(args)) = parse("serve --to a:1 --memory 64mib") else { panic!() };
+        let mut config = EndpointConfig::new().unwrap();
+        args.memory.limit(&mut config);
+        assert_eq!((config.memory_limit, config.connection_memory_limit), (64 << 20, 16 << 20));
+        assert!(
+            parse("serve --to a:1 --memory 1kib").is_err() && parse("serve --to a:1 --memory x").is_err()
+        );
+        assert_eq!([None, Some(1 << 32), Some(1 << 40)].map(default_memory), [64 << 20, 1 << 29, 2 << 30]);
     }
 
     #[test]

@@ -80,7 +80,7 @@ impl Local for Join<Stdin, Stdout> {}
 async fn link(args: &RemoteArgs, report: &Report) -> Result<Link, Failure> {
     let remote = Remote::parse(&args.remote, DEFAULT_PORT)?;
     let dialer = args.trust.dialer(&remote, &report.surroundings())?;
-    Link::new(remote, dialer, &args.path, report).await
+    Link::new(remote, dialer, (&args.path, &args.memory), report).await
 }
 
 /// Accepts TCP connections until the program is stopped, or its endpoint has ended.

@@ -15,6 +15,7 @@ use rdt_trust::{Dialer, PathOptions, Remote, bind_towards, race};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
+use crate::args::MemoryArgs;
 use crate::protocol::{OPEN, PeerEnd, connection};
 use crate::report::Report;
 
@@ -46,12 +47,13 @@ impl Link {
     pub(crate) async fn new(
         remote: Remote,
         dialer: Dialer,
-        path: &PathOptions,
+        (path, memory): (&PathOptions, &MemoryArgs),
         report: &Report,
     ) -> Result<Self, Failure> {
         let addresses = resolve(&remote).await?;
         let endpoint = bind_towards(&addresses, |any| {
-            let config = EndpointConfig::new().map_err(Failure::system("no random numbers"))?;
+            let mut config = EndpointConfig::new().map_err(Failure::system("no random numbers"))?;
+            memory.limit(&mut config);
             Endpoint::bind(any, config).map_err(|error| Failure::bind(any, &error))
         })?;
         Ok(Self::over(endpoint, remote, dialer, path, report))

@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,7 +38,7 @@ pub(crate) async fn serve(args: &ServeArgs, report: &Report, stop: &TaskStop) ->
     let tickets = options.count(trust).map_err(Failure::usage)?;
     let surroundings = report.surroundings();
     let max_connections = session_limit(args.max_connections, 1, &surroundings);
-    let endpoint = bind(args.listen, max_connections, trust.open)?;
+    let endpoint = bind(args, max_connections)?;
     let bound = endpoint.local_addr();
     let gate = Arc::new(trust.gate(bound, tickets > 0, LIMITING_OPTIONS, &surroundings)?);
     let metrics = report.serve_metrics(&args.metrics)?;
@@ -61,9 +60,13 @@ pub(crate) async fn serve(args: &ServeArgs, report: &Report, stop: &TaskStop) ->
 
 /// Binds the UDP socket. If this host has no IPv6, the default address is that of all IPv4
 /// interfaces.
-fn bind(address: Option<SocketAddr>, max_connections: u32, is_open: bool) -> Result<Endpoint, Failure> {
-    let bind = |address| Endpoint::bind(address, server_endpoint(max_connections, is_open)?);
-    let bound = match address {
+fn bind(args: &ServeArgs, max_connections: u32) -> Result<Endpoint, Failure> {
+    let bind = |address| {
+        let mut config = server_endpoint(max_connections, args.trust.open)?;
+        args.memory.limit(&mut config);
+        Endpoint::bind(address, config)
+    };
+    let bound = match args.listen {
         Some(address) => bind(address).map_err(|error| (address, error)),
         None => bind_any(DEFAULT_PORT, bind),
     };

@@ -12,6 +12,7 @@ use rdt_endpoint::tokio::{Endpoint, Listener};
 use rdt_endpoint::{Listen, Network};
 use rdt_program::{Console, Failure, Printer, Remarks, TaskStop};
 use rdt_testing::Watchdog;
+use rdt_transport::congestion::Algorithm;
 use rdt_trust::{ConnectOptions, Gate, ListenOptions, PathOptions, Remote, TicketUse, TrustError, serving};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex, split};
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -29,6 +30,8 @@ const PATH: PathOptions = PathOptions {
     idle_timeout: Duration::from_secs(30),
     connect_give_up: Duration::from_secs(20),
     no_progress: Duration::from_secs(3600),
+    cc: Algorithm::Bbr,
+    max_rate: None,
 };
 
 const MAX_SESSIONS: usize = 100;

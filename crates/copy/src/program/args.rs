@@ -12,7 +12,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser};
-use rdt_emulator::parse_bitrate;
 use rdt_program::{Failure, host_port};
 use rdt_trust::{ConnectOptions, ListenOptions, PathOptions, parse_lifetime};
 
@@ -155,9 +154,6 @@ pub(crate) struct RemoteArgs {
     /// 22347 for --serve and HOST::PATH, else a free port]
     #[arg(long, value_name = "PORT", value_parser = ports)]
     pub(crate) port: Option<Ports>,
-    /// Limit on the rate of the data, such as 50mbit
-    #[arg(long, value_name = "RATE", value_parser = rate)]
-    pub(crate) max_rate: Option<MaxRate>,
 }
 
 /// A side that listens.
@@ -278,23 +274,6 @@ fn ports(text: &str) -> Result<Ports, String> {
     }
 }
 
-/// Largest rate, bytes per second, and the text that gave it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct MaxRate {
-    pub(crate) bytes_per_s: u64,
-    pub(crate) text: String,
-}
-
-fn rate(text: &str) -> Result<MaxRate, String> {
-    let bits = parse_bitrate(text).map_err(|error| error.to_string())?.as_bps_f64();
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive; saturates")]
-    let bytes_per_s = (bits / 8.0) as u64;
-    if bytes_per_s < 1000 {
-        return Err("the rate must be at least 8kbit (per second)".to_owned());
-    }
-    Ok(MaxRate { bytes_per_s, text: text.trim().to_owned() })
-}
-
 /// Words of the command of `--ssh`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SshCommand(pub(crate) Vec<String>);
@@ -412,15 +391,6 @@ mod tests {
         for text in ["", "-", "5-", "9-5", "0-5", "65536", "x"] {
             assert!(ports(text).is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn rates_have_units_and_minimum() {
-        assert_eq!(rate("50mbit").unwrap().bytes_per_s, 6_250_000);
-        for text in ["50", "1kbit", "0mbit", "fast"] {
-            assert!(rate(text).is_err(), "{text}");
-        }
-        assert!(rate("0").unwrap_err().ends_with("or leave it out"));
     }
 
     #[test]

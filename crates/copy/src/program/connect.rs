@@ -68,7 +68,6 @@ fn serve_at(host: &str, port: u16) -> Result<Remote, Failure> {
 pub(crate) fn connection(args: &Arguments) -> ConnectionConfig {
     let mut config = args.path.connection();
     config.receiver.stream_window.max = MAX_WINDOW_BYTES;
-    config.sender.max_rate = args.remote.max_rate.as_ref().map(|rate| rate.bytes_per_s);
     config
 }
 
@@ -111,8 +110,9 @@ fn far_options(args: &Arguments) -> Vec<String> {
         seconds("idle-timeout", args.path.idle_timeout),
         seconds("connect-give-up", args.path.connect_give_up),
         seconds("no-progress", args.path.no_progress),
+        format!("--cc={}", args.path.cc),
     ];
-    if let Some(rate) = &args.remote.max_rate {
+    if let Some(rate) = &args.path.max_rate {
         options.push(format!("--max-rate={}bit", rate.bytes_per_s.saturating_mul(8)));
     }
     options

@@ -22,8 +22,8 @@ const SYN_ANSWERED: u64 = 50_000_000 + 224_000 + 50_000_001 + 96_000;
 
 fn plain(ack: u64, window: u64) -> FromReceiver<'static> {
     let sack = SackBlocks::default();
-    let (echo, duplicates, marks, overflow) = (None, None, None, None);
-    FromReceiver::Ack(Ack { ack, window, sack, echo, duplicates, marks, overflow })
+    let (echo, sent_us, duplicates, marks, overflow) = (None, None, None, None, None);
+    FromReceiver::Ack(Ack { ack, window, sack, echo, sent_us, duplicates, marks, overflow })
 }
 
 struct Script {

@@ -3,8 +3,8 @@
 //! the handshake meanwhile, because it was restarted or its table was full, the handshake starts
 //! again.
 //!
-//! Within an association this is the only step: an OPEN, repeated until its OPEN-ACK arrives. If the
-//! responder refuses it, a handshake follows.
+//! Within an association this is the only step: an OPEN, repeated until its OPEN-ACK arrives. If
+//! the responder refuses it, a handshake follows.
 
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,7 @@ pub(crate) const MIN_PROOF_INTERVAL: Duration = Duration::from_millis(200);
 const MIN_OPEN_INTERVAL: Duration = Duration::from_millis(50);
 
 /// AUTH, if the Noise pattern has one, and a path probe, which the responder answers; or an OPEN.
+#[expect(clippy::struct_excessive_bools, reason = "independent of each other")]
 pub(super) struct KeyProof {
     /// Handshake so far, with its keys.
     handshake: Option<Box<Opening>>,

@@ -72,7 +72,8 @@ impl Associated {
 }
 
 impl Within<'_> {
-    /// Completes the keys for the handshake that follows if the responder refuses: its key is known.
+    /// Completes the keys for the handshake that follows if the responder refuses: its key is
+    /// known.
     pub(super) fn complete(&self, keys: InitiatorConfig, entropy: &mut Entropy) -> InitiatorConfig {
         let local = keys.local.unwrap_or_else(|| StaticKey::generate(entropy).into());
         InitiatorConfig { local: Some(local), remote: Some(self.association.peer), ..keys }
@@ -102,7 +103,7 @@ impl Opening {
                 window: *window,
                 params: *params,
                 name: None,
-                // Nobody knows it: the OPEN-ACK has that of the responder.
+                // A random one, until the OPEN-ACK has that of the responder.
                 peer_reset: ResetToken::from_wire(entropy.array()),
                 rtt,
                 offered_at: now,

@@ -41,8 +41,8 @@ pub struct ConnectionSetStats {
     pub opens: u64,
     /// OPENs refused: a handshake replaces them.
     pub opens_refused: u64,
-    /// Connections accepted from peers within an association; [`accepted`](Self::accepted) has them,
-    /// too.
+    /// Connections accepted from peers within an association; [`accepted`](Self::accepted) has
+    /// them, too.
     pub opened: u64,
     /// Connections opened by this side.
     pub initiated: u64,

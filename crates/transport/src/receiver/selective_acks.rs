@@ -174,13 +174,13 @@ impl SelectiveAcks {
         }
         let window = flow.window(now, buffer);
         self.on_window(now, window, flow.rtt());
-        let sent = now.saturating_duration_since(*self.first_at.get_or_insert(now)).as_micros();
+        let sent = now.saturating_duration_since(*self.first_at.get_or_insert(now));
         // Counts and times wrap on the wire; delays saturate.
         #[allow(clippy::cast_possible_truncation, reason = "the wire carries counts modulo 2^32")]
         let low = |count: u64| count as u32;
         let ack = Ack {
             largest_received: fields.largest_received,
-            sent_us: (sent & u128::from(u32::MAX)) as u32,
+            sent_us: low(u64::try_from(sent.as_micros()).unwrap_or(u64::MAX)),
             echo_delay_us: u32::try_from(fields.delay.as_micros()).unwrap_or(u32::MAX),
             ack: buffer.rcv_nxt(),
             window,

@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 use super::coalesced_acks::coalesce;
-use super::congestion::{AckReport, Prior, Reduction};
+use super::congestion::{Prior, Reduction};
 use super::path::Trips;
 use super::{Path, Sender, State};
 use crate::congestion::Cause;
@@ -206,12 +206,8 @@ impl Sender {
         self.peer.on_duplicates(ack.duplicates);
         let echoes = self.on_echo(ack);
         let mut arrived = Arrived::default();
-        // Data counts as delivered when its ACK left, less the unknown least time of an ACK.
-        let round_trip = echoes.sent_at.map(|sent_at| now.saturating_duration_since(sent_at));
-        let Path { rtt, way_back, .. } = &mut self.path;
-        let delay = way_back.on_ack(now, ack.sent_us, round_trip, rtt.min_rtt().unwrap_or_default());
-        let delivered_at = now.checked_sub(delay).unwrap_or(now);
-        let acked = self.deliver((now, delivered_at), ack, &echoes, &mut arrived);
+        self.path.on_ack(now, ack.sent_us, echoes.sent_at);
+        let acked = self.deliver(now, ack, &echoes, &mut arrived);
         if arrived.impossible {
             return None;
         }
@@ -284,14 +280,10 @@ impl Sender {
 
     /// Marks on the scoreboard what the ACK and its SACK blocks acknowledge. Collects send times
     /// and sizes in `arrived`.
-    fn deliver(
-        &mut self,
-        (now, delivered_at): (Instant, Instant),
-        ack: &Ack<'_>,
-        echoes: &Echoes,
-        arrived: &mut Arrived,
-    ) -> Acked {
+    fn deliver(&mut self, now: Instant, ack: &Ack<'_>, echoes: &Echoes, arrived: &mut Arrived) -> Acked {
         let Self { config, flight, recovery, path, observers, stats, .. } = self;
+        // Data counts as delivered when its ACK left, less the unknown least time of an ACK.
+        let delivered_at = now.checked_sub(path.way_back.delay()).unwrap_or(now);
         let Path { rtt, mtu, first_number, .. } = path;
         let blocks = ack.sack.iter();
         let (largest_acked, next_number) = (echoes.largest_acked, flight.next_number());
@@ -403,10 +395,6 @@ impl Sender {
     /// Reports an ACK to the controller and updates PRR.
     fn control_congestion(&mut self, outcome: &AckOutcome, verdict: &Verdict, prior: Prior) {
         let now = outcome.now;
-        if let Some(rate) = self.flight.rate() {
-            let delivered = rate.delivered() / outcome.mss;
-            self.path.recent_loss.update(now, self.path.rtt.srtt(), self.stats.lost, delivered);
-        }
         let found = self.congestion.has_lost();
         self.report_ack(outcome, prior.in_flight, verdict.episode);
         match verdict.ended {
@@ -452,24 +440,6 @@ impl Sender {
         }
     }
 
-    /// Reports an ACK to the controller (native).
-    fn report_ack(&mut self, outcome: &AckOutcome, prior_in_flight: u64, episode: Option<Cause>) {
-        let in_flight = self.flight.board.in_flight();
-        let Some(delivery) = self.flight.rate_mut() else { return };
-        let report = AckReport {
-            outcome,
-            prior_in_flight,
-            in_flight,
-            episode,
-            reorders: self.recovery.reorders(),
-            path: &self.path,
-            blocked: &self.blocked,
-            max_rate: self.config.max_rate,
-        };
-        let rate = self.congestion.on_ack(&report, delivery);
-        self.observers.on_rate(rate);
-    }
-
     /// Reduces the window in response to congestion.
     pub(super) fn slow_down(&mut self, now: Instant, cause: Cause, prior: Prior) {
         let is_old = self.flight.largest_acked().is_some_and(|number| self.path.is_older(number));
@@ -488,14 +458,6 @@ impl Sender {
         };
         self.congestion.slow_down(&reduction, &mut self.path.ecn);
         self.pace(now);
-    }
-
-    /// Adopts window and pacing rate of the controller.
-    pub(super) fn pace(&mut self, now: Instant) {
-        let srtt = self.path.rtt.srtt();
-        if let Some(rate) = self.congestion.follow_controller(now, &self.config, self.path.mss, srtt) {
-            self.observers.on(now, &Trace::Paced { rate });
-        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::congestion::CongestionControl;
 use super::path::Path;
+use crate::recovery::AckOutcome;
 use crate::wire::native::MAX_ACK_EVERY;
 
 /// ACKs per window of data for window-based controllers (Reno, CUBIC): a sixteenth of the window
@@ -47,7 +48,7 @@ const LOSS_ROUND_TRIPS: u32 = 2;
 /// Whether many of the newest packets were lost.
 #[derive(Debug, Default)]
 pub(super) struct RecentLoss {
-    /// Packets lost and delivered in the transfer when the present measurement began.
+    /// Bytes lost and delivered in the present measurement.
     lost: u64,
     delivered: u64,
     began_at: Option<Instant>,
@@ -56,14 +57,15 @@ pub(super) struct RecentLoss {
 }
 
 impl RecentLoss {
-    /// Takes the numbers of packets that were lost and delivered in the transfer.
-    pub(super) fn update(&mut self, now: Instant, srtt: Duration, lost: u64, delivered: u64) {
-        let (recent, arrived) = (lost.saturating_sub(self.lost), delivered.saturating_sub(self.delivered));
-        let elapsed = now.saturating_duration_since(*self.began_at.get_or_insert(now));
-        if recent + arrived >= LOSS_PACKETS && elapsed >= LOSS_ROUND_TRIPS * srtt {
-            let is_heavy = recent * HEAVY_LOSS_ONE_IN > recent + arrived;
-            self.were_heavy = [is_heavy, self.were_heavy[0]];
-            (self.lost, self.delivered, self.began_at) = (lost, delivered, Some(now));
+    /// Takes an ACK, and the bytes that were declared lost since the one before.
+    pub(super) fn update(&mut self, outcome: &AckOutcome, srtt: Duration, lost: u64) {
+        self.lost += lost;
+        self.delivered += outcome.bytes;
+        let elapsed = outcome.now.saturating_duration_since(*self.began_at.get_or_insert(outcome.now));
+        let all = self.lost + self.delivered;
+        if all >= LOSS_PACKETS * outcome.mss && elapsed >= LOSS_ROUND_TRIPS * srtt {
+            self.were_heavy = [self.lost * HEAVY_LOSS_ONE_IN > all, self.were_heavy[0]];
+            (self.lost, self.delivered, self.began_at) = (0, 0, Some(outcome.now));
         }
     }
 
@@ -117,7 +119,7 @@ impl AckFrequency {
         let controller = &congestion.controller;
         let by_window = controller.pacing_rate().is_none();
         // Heavy loss with a controller that does not reduce its window for it.
-        let lossy = !by_window && path.recent_loss.is_heavy();
+        let lossy = !by_window && congestion.recent_loss.is_heavy();
         let trains = controller.train() > 0;
         // Trains are used on long paths only, as known from the handshake RTT; there is no other
         // sample in the first flight.

@@ -244,8 +244,8 @@ impl SenderConfig {
         self.path_mtu().map_or(self.packet_size, |mtu| mtu.size()).saturating_sub(self.wire.overhead())
     }
 
-    /// Returns a controller in its initial state; `rtt` is the handshake RTT, and `known_window` the
-    /// window that an earlier connection found, 0 for none.
+    /// Returns a controller in its initial state; `rtt` is the handshake RTT, and `known_window`
+    /// the window that an earlier connection found, 0 for none.
     pub(crate) fn controller(
         &self,
         rtt: Option<Duration>,

@@ -3,15 +3,16 @@
 
 use std::time::{Duration, Instant};
 
-use super::SenderConfig;
+use super::ack_frequency::RecentLoss;
 use super::blocked::{Blocked, BlockedTime};
 use super::ecn::PathEcn;
 use super::path::Path;
-use crate::MAX_DATAGRAM;
+use super::{Sender, SenderConfig};
 use crate::congestion::{
     AckEvent, Cause, CongestionEvent, Controller, DeliveryRate, LostPacket, Pacer, Prr, PrrAck, RateSample,
 };
 use crate::recovery::{AckOutcome, Scoreboard};
+use crate::{MAX_DATAGRAM, Trace};
 
 /// Largest number of segments in one send call.
 const MAX_BATCH_SEGMENTS: usize = 64;
@@ -87,6 +88,7 @@ pub(super) struct CongestionControl {
     delivers_limit: bool,
     /// Bytes declared lost since the last `on_ack` of the controller.
     lost_since_ack: u64,
+    pub(super) recent_loss: RecentLoss,
     /// Largest sample of the delivery rate on this path, bytes per second.
     pub(super) fastest: u64,
     /// True if the latest recovery began with a response of the controller, which can be undone.
@@ -110,6 +112,7 @@ impl CongestionControl {
             capped: config.max_rate.is_some(),
             delivers_limit: false,
             lost_since_ack: 0,
+            recent_loss: RecentLoss::default(),
             fastest: 0,
             undoable: false,
         }
@@ -270,6 +273,7 @@ impl CongestionControl {
         let cwnd_limited = self.is_limiting(report.blocked);
         let min_rtt = rtt.min_rtt().unwrap_or_default();
         let lost = self.take_lost();
+        self.recent_loss.update(outcome, rtt.srtt(), lost);
         let controller = &mut self.controller;
         if controller.train() > 0
             && let Some(train) = delivery.train()
@@ -348,6 +352,34 @@ impl CongestionControl {
             let prr =
                 reduction.uses_prr && cause == Cause::Loss && reduces && self.controller.ssthresh().is_some();
             self.prr = prr.then(|| Prr::new(reduction.mss as u64, prior.recover_fs));
+        }
+    }
+}
+
+impl Sender {
+    /// Reports an ACK to the controller (native).
+    pub(super) fn report_ack(&mut self, outcome: &AckOutcome, prior_in_flight: u64, episode: Option<Cause>) {
+        let in_flight = self.flight.board.in_flight();
+        let Some(delivery) = self.flight.rate_mut() else { return };
+        let report = AckReport {
+            outcome,
+            prior_in_flight,
+            in_flight,
+            episode,
+            reorders: self.recovery.reorders(),
+            path: &self.path,
+            blocked: &self.blocked,
+            max_rate: self.config.max_rate,
+        };
+        let rate = self.congestion.on_ack(&report, delivery);
+        self.observers.on_rate(rate);
+    }
+
+    /// Adopts window and pacing rate of the controller.
+    pub(super) fn pace(&mut self, now: Instant) {
+        let srtt = self.path.rtt.srtt();
+        if let Some(rate) = self.congestion.follow_controller(now, &self.config, self.path.mss, srtt) {
+            self.observers.on(now, &Trace::Paced { rate });
         }
     }
 }

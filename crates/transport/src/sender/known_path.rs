@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::Sender;
+use super::path_mtu::PathMtu;
 
 /// Path to a host, as a connection measured it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +32,7 @@ impl Sender {
         Some(KnownPath {
             rtt,
             window: delivered.min(self.congestion.cwnd),
-            packet_size: self.path.mtu.as_ref().map_or(0, |mtu| mtu.size()),
+            packet_size: self.path.mtu.as_ref().map_or(0, PathMtu::size),
             refuses_ecn: self.path.ecn.state().failure().is_some(),
             has_lost: self.stats.lost > 0,
         })

@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use super::SenderConfig;
-use super::ack_frequency::RecentLoss;
 use super::ecn::PathEcn;
 use super::path_mtu::PathMtu;
 use super::way_back::WayBack;
@@ -55,7 +54,6 @@ pub(super) struct Path {
     /// Moving average of the RTT samples with a gain of 1/16.
     pub(super) mean_rtt: Option<Duration>,
     pub(super) way_back: WayBack,
-    pub(super) recent_loss: RecentLoss,
     /// Path MTU discovery (native).
     pub(super) mtu: Option<PathMtu>,
     pub(super) ecn: PathEcn,
@@ -75,7 +73,6 @@ impl Path {
             rtt: Rtt::new(config.rto),
             mean_rtt: None,
             way_back: WayBack::default(),
-            recent_loss: RecentLoss::default(),
             mtu: config.path_mtu(),
             ecn: PathEcn::new(config.uses_ecn()),
             mss: config.first_payload_size(),
@@ -93,6 +90,13 @@ impl Path {
         self.way_back = WayBack::default();
         self.rtt = Rtt::new(config.rto);
         self.rtt.on_handshake(INITIAL_RTT, config.min_rto, RttQuality::Provisional);
+    }
+
+    /// Measures the way back of an ACK with this send time. It echoes a transmission that left at
+    /// `echoed`, if that is known.
+    pub(super) fn on_ack(&mut self, now: Instant, sent_us: Option<u32>, echoed: Option<Instant>) {
+        let round_trip = echoed.map(|sent_at| now.saturating_duration_since(sent_at));
+        self.way_back.on_ack(now, sent_us, round_trip, self.rtt.min_rtt().unwrap_or_default());
     }
 
     /// True if this transmission left before the path changed.

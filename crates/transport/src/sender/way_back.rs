@@ -1,9 +1,9 @@
-//! Delay of the way back: how much longer an ACK took than the fastest one. An ACK has its send time
-//! by the receiver's clock, so the unknown offset between the clocks cancels.
+//! Delay of the way back: how much longer an ACK took than the fastest one. An ACK has its send
+//! time by the receiver's clock, so the unknown offset between the clocks cancels.
 //!
-//! Data and ACKs of other streams wait in the queue of the way back. Without the send time, a sender
-//! takes that for a queue before the receiver, and slows down a stream that nothing hinders (RFC
-//! 3449).
+//! Data and ACKs of other streams wait in the queue of the way back. Without the send time, a
+//! sender takes that for a queue before the receiver, and slows down a stream that nothing hinders
+//! (RFC 3449).
 
 use std::time::{Duration, Instant};
 

@@ -176,8 +176,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         let aead = choose_aead(syn.syn.aeads, preferred, &responder.config).ok_or(RefuseReason::Unencrypted);
         let admitted = aead.and_then(|aead| match &hello {
             Some(hello) => (responder.admit)(Admittee { peer: noise.peer(), secret, aead })
-                .and_then(|()| self.may_replace_open(now, hello))
-                .map(|()| aead),
+                .and_then(|()| self.may_replace_open(now, hello, aead)),
             None => Ok(aead),
         });
         let aead = match admitted {

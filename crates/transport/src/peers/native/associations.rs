@@ -382,13 +382,18 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         self.answers.push(from, REFUSE_LEN, |out| encode_refuse(remote_id, REFUSED_OPEN, out));
     }
 
-    /// True if a handshake instead of an OPEN may go on.
-    pub(super) fn may_replace_open(&mut self, now: Instant, hello: &Hello) -> Result<(), RefuseReason> {
+    /// Returns the AEAD again if a handshake that may come instead of an OPEN may go on.
+    pub(super) fn may_replace_open(
+        &mut self,
+        now: Instant,
+        hello: &Hello,
+        aead: Aead,
+    ) -> Result<Aead, RefuseReason> {
         match &hello.instead {
             Some(instead) if !self.acceptor.associations.give_up(now, instead) => {
                 Err(RefuseReason::Other(REFUSED_OPEN))
             }
-            _ => Ok(()),
+            _ => Ok(aead),
         }
     }
 }

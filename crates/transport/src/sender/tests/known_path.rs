@@ -10,16 +10,16 @@ fn connected(congestion: Algorithm, pacing: bool, known: Option<KnownPath>) -> S
     connected_on(rdt_testing::epoch(), 20, config, Params { ecn: true, ..Params::default() }, known)
 }
 
-fn known(window: u64) -> Option<KnownPath> {
+fn known(window: u64) -> KnownPath {
     let rtt = Duration::from_millis(20);
-    Some(KnownPath { rtt, window, packet_size: 0, refuses_ecn: true, has_lost: false })
+    KnownPath { rtt, window, packet_size: 0, refuses_ecn: true, has_lost: false }
 }
 
 #[test]
 fn known_window_is_first_window() {
     for congestion in [Algorithm::Reno, Algorithm::Cubic, Algorithm::Bbr] {
         for (window, packets) in [(0, 10), (5 * MSS, 10), (60 * MSS, 60)] {
-            let script = connected(congestion, true, known(window));
+            let script = connected(congestion, true, Some(known(window)));
             assert_eq!(script.stats().cwnd / MSS, packets, "{congestion}");
             assert_eq!(script.stats().ecn, EcnState::Off);
         }
@@ -28,7 +28,7 @@ fn known_window_is_first_window() {
 
 #[test]
 fn known_window_needs_pacing() {
-    assert_eq!(connected(Algorithm::Cubic, false, known(60 * MSS)).stats().cwnd / MSS, 10);
+    assert_eq!(connected(Algorithm::Cubic, false, Some(known(60 * MSS))).stats().cwnd / MSS, 10);
 }
 
 #[test]

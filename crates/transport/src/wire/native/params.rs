@@ -44,6 +44,7 @@ const AEAD_MAX: u8 = 3;
 
 /// Transport parameters of one side. A missing parameter has its default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a parameter of its own")]
 pub(crate) struct Params {
     /// Largest datagram that this side accepts, UDP payload in bytes: 548 to 65527. Default 1472.
     pub(crate) max_datagram: u16,
