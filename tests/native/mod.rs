@@ -26,6 +26,7 @@ mod sack_and_window;
 mod sharing;
 mod skipped_numbers;
 mod slow_reader;
+mod start_under_loss;
 mod waiting;
 
 use std::env;

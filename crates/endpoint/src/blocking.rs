@@ -69,7 +69,9 @@ impl Endpoint {
     /// # Errors
     /// If the configuration is invalid, the peer refuses or is not trusted, or does not answer for
     /// `config.sender.handshake_give_up`. With [`Connect::trusting`] and without a secret, the peer
-    /// learns the local key last: a refusal is then the error of the first read, and of writes.
+    /// learns the local key last: a refusal is then the error of the first read, and of writes. So
+    /// is every failure of a further connection with the same keys to the same address, for an hour:
+    /// it is open at once, without a handshake, and its first data leaves with it.
     pub fn connect(&self, peer: SocketAddr, connect: Connect) -> Result<Stream, ConnectError> {
         self.connect_within(peer, connect, None, None)
     }

@@ -77,8 +77,10 @@ async fn resumption_saves_round_trip_of_retry() {
     let cookie = client.resumption_cookie().expect("every responder gives one");
     drop((client, server));
     let mut times = Vec::new();
-    for resumption in [None, Some(cookie)] {
-        let mut connect = Connect::to(key());
+    for (seed, resumption) in [(1, None), (2, Some(cookie))] {
+        // With a key of its own, so outside of the association.
+        let ours = Arc::new(StaticKey::generate(&mut Entropy::from_seed([seed; 32])));
+        let mut connect = Connect::to(key()).identity(ours);
         connect.initiator.resumption = resumption;
         let begin = tokio::time::Instant::now();
         let to = pair.listener.local_addr();
@@ -95,13 +97,12 @@ async fn full_backlog_refuses() {
     let to = pair.listener.local_addr();
     let mut kept = Vec::new();
     for expected in [true, true, false] {
-        let connected = pair.client.connect(to, Connect::to(key())).await;
-        assert_eq!(connected.is_ok(), expected);
-        if let Ok(mut stream) = connected {
-            stream.write_all(b"x").await.unwrap();
-            kept.push(stream);
-        }
+        // Open at once after the first one, so a refusal is the end of the stream.
+        let mut stream = pair.client.connect(to, Connect::to(key())).await.unwrap();
+        stream.write_all(b"x").await.unwrap();
         tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(stream.write_all(b"y").await.is_ok(), expected);
+        kept.push(stream);
     }
     pair.listener.accept().await.unwrap();
     pair.client.connect(to, Connect::to(key())).await.unwrap();

@@ -7,7 +7,7 @@
 //! | file | owns |
 //! |---|---|
 //! | `bbr.rs` | controller and order of steps |
-//! | `startup.rs` | `Startup` and `Drain` |
+//! | `startup.rs`, `resume.rs` | `Startup` and `Drain`; `Startup` that ended too early |
 //! | `long_start.rs` | `Startup` on long paths (deviation) |
 //! | `probe_bw.rs` | `ProbeBW_DOWN`, `CRUISE`, `REFILL`, `UP`, long-term bound |
 //! | `probe_rtt.rs` | `ProbeRTT`, restart from idle |
@@ -26,6 +26,7 @@
 //! | base loss rate | `base_loss.rs` |
 //! | confirmation of the minimum RTT | `min_rtt.rs` |
 //! | tripling in `Startup` | `startup.rs` |
+//! | resumption of `Startup` | `resume.rs` |
 //! | packet trains in `Startup` on long paths | `long_start.rs` |
 //! | pacing-limited rounds do not lower the bandwidth | `bounds.rs` |
 //! | loss in `ProbeBW_DOWN` is measured against its pace | `bounds.rs` |
@@ -46,6 +47,7 @@ mod max_filter;
 mod min_rtt;
 mod probe_bw;
 mod probe_rtt;
+mod resume;
 mod rounds;
 mod startup;
 mod undo;
@@ -66,6 +68,7 @@ use self::max_filter::MaxBwFilter;
 use self::min_rtt::MinRtt;
 use self::probe_bw::Cycle;
 use self::probe_rtt::ProbeRtt;
+use self::resume::Resume;
 use self::rounds::{LossRound, Rounds};
 use self::undo::{Recovery, Undo};
 use super::{AckEvent, Cause, CongestionEvent, Controller, LostPacket, RateSample, TrainRate};
@@ -193,6 +196,7 @@ pub(crate) struct Bbr {
     long_start: LongStart,
     idle_restart: bool,
     undo: Undo,
+    resume: Resume,
     delivered: u64,
     recovery: Recovery,
     cwnd: u64,
@@ -240,6 +244,7 @@ impl Bbr {
             long_start: LongStart::new(config.long_start && config.fast_startup, config.initial_rtt),
             idle_restart: false,
             undo: Undo::default(),
+            resume: Resume::default(),
             delivered: 0,
             recovery: Recovery::default(),
             cwnd: config.initial_cwnd,
@@ -277,6 +282,7 @@ impl Bbr {
         self.check_full_bw_reached(ack);
         self.check_startup_done(ack);
         self.check_drain_done(ack.event);
+        self.check_end_of_startup(ack);
         self.update_probe_bw_cycle_phase(ack);
         self.min_rtt.update(now, ack.event.latest_rtt);
         self.check_probe_rtt(ack);

@@ -138,9 +138,14 @@ impl BaseLoss {
         self.awaiting_growth = Tally::default();
     }
 
+    /// True if there are enough samples for an estimate.
+    pub(super) fn is_known(&self, mss: u64) -> bool {
+        self.evidence.sent() >= MIN_SEGMENTS * mss
+    }
+
     /// Returns the base loss rate, parts per million of the bytes sent.
     pub(super) fn ppm(&self, mss: u64) -> u64 {
-        if self.evidence.sent() < MIN_SEGMENTS * mss {
+        if !self.is_known(mss) {
             return 0;
         }
         self.evidence.ppm().min(self.test.found.clamp(MAX_UNTESTED, MAX_BASE))

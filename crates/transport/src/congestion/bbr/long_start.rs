@@ -62,6 +62,13 @@ impl LongStart {
     }
 }
 
+impl LongStart {
+    /// Ends the use of trains.
+    pub(super) fn stop(&mut self) {
+        self.on = false;
+    }
+}
+
 impl Bbr {
     fn starts_long(&self) -> bool {
         self.long_start.on && self.state == State::Startup && self.fast_startup

@@ -33,7 +33,7 @@ const OVERSHOOT_SEGMENTS: u64 = 16;
 /// A queue is detected if the RTT exceeds `min_rtt` by one part in this many and by [`RTT_NOISE`].
 const QUEUE_RTT_DIVISOR: u32 = 64;
 /// RTT variation caused by the sender's own bursts and by host clocks.
-const RTT_NOISE: Duration = Duration::from_millis(1);
+pub(super) const RTT_NOISE: Duration = Duration::from_millis(1);
 /// Rounds after which `Drain` ends even if the queue has not drained.
 const MAX_DRAIN_ROUNDS: u64 = 3;
 
@@ -53,7 +53,7 @@ impl Bbr {
                 self.base_loss.on_startup_round(self.grows(), self.config.mss);
             }
         }
-        if self.fills_train_estimate(ack.event) {
+        if self.fills_train_estimate(ack.event) || self.resumed_startup_has_queue(ack) {
             self.full_bw.set_reached(true);
         }
         if self.triples() {
@@ -79,6 +79,7 @@ impl Bbr {
             self.bounds.inflight_longterm = self.bdp(self.bw).max(self.loss_round.latest().inflight);
         }
         if self.full_bw.reached() {
+            self.doubt_end_of_startup();
             self.state = State::Drain;
             self.drain_start_round = self.rounds.count();
             self.base_loss.on_startup_done();

@@ -326,9 +326,10 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             Some(ip_of) => ip_of(&address) == ip_of(&from),
             None => address == from,
         };
-        let is_admitted = (responder.admit)(Admittee { peer, secret: shared, aead }).is_ok()
-            && shared.is_none_or(|shared| responder.secrets.psk(shared).is_some());
-        if !is_admitted {
+        let admitted = (responder.admit)(Admittee { peer, secret: shared, aead });
+        let has_secret = shared.is_none_or(|shared| responder.secrets.psk(shared).is_some());
+        let is_admitted = admitted.is_ok() && has_secret;
+        if !is_admitted && admitted != Err(RefuseReason::Busy) {
             self.acceptor.associations.revoke(now, open.association);
         }
         let is_free = open_with.is_none() && !self.acceptor.half_open.contains(id);

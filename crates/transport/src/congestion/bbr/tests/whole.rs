@@ -112,15 +112,19 @@ fn shares_link_with_cubic() {
 #[test]
 fn shares_link_with_bbr() {
     for loss in [0, 10_000] {
-        let path = Path::new(50, 40, loss);
-        let mut world = world(path, bbr(&path));
-        world.run_until(Duration::from_secs(7));
-        world.add(Box::new(Bbr::new(BbrConfig { seed: 99, ..bbr(&path) })));
-        world.run_until(Duration::from_secs(30));
-        let before = world.flows[1].delivered();
-        world.run_until(Duration::from_secs(90));
-        let late = permille(world.flows[1].delivered() - before, &path, Duration::from_secs(60));
-        assert!((300..=700).contains(&late), "the one that came later has {late} thousandths");
+        // The share of one seed has a standard deviation of 30 to 60 thousandths.
+        let late = (90..98).map(|seed| {
+            let path = Path { seed, ..Path::new(50, 40, loss) };
+            let mut world = world(path, bbr(&path));
+            world.run_until(Duration::from_secs(7));
+            world.add(Box::new(Bbr::new(BbrConfig { seed, ..bbr(&path) })));
+            world.run_until(Duration::from_secs(30));
+            let before = world.flows[1].delivered();
+            world.run_until(Duration::from_secs(90));
+            permille(world.flows[1].delivered() - before, &path, Duration::from_secs(60))
+        });
+        let mean = late.sum::<u64>() / 8;
+        assert!((300..=700).contains(&mean), "the one that came later has {mean} thousandths");
     }
 }
 
