@@ -26,14 +26,14 @@ fn shares_of_many_seeds() {
     for loss in [0.05, 0.02] {
         let mut shares: Vec<_> = (seed()..seed() + seeds).map(|seed| (share(loss, seed), seed)).collect();
         shares.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let at = |p: f64| shares[((shares.len() - 1) as f64 * p) as usize].0;
+        let at = |percent: usize| shares[(shares.len() - 1) * percent / 100].0;
         eprintln!(
             "loss {loss}: n {}, least {:.3}, p5 {:.3}, median {:.3}, most {:.3}; worst seeds {:?}",
             shares.len(),
-            at(0.0),
-            at(0.05),
-            at(0.5),
-            at(1.0),
+            at(0),
+            at(5),
+            at(50),
+            at(100),
             &shares[..6.min(shares.len())]
         );
     }

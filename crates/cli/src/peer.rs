@@ -18,6 +18,11 @@ impl Peer {
     pub(crate) fn native(id: ConnectionId, address: Remote) -> Self {
         Self { id: SenderId::Connection(id), address }
     }
+
+    /// True for a sender of the native format.
+    pub(crate) fn is_native(&self) -> bool {
+        self.id.address().is_none()
+    }
 }
 
 impl From<Remote> for Peer {

@@ -122,6 +122,15 @@ impl Endpoint {
     pub fn wait_idle(&self, timeout: Option<Duration>) -> bool {
         self.1.block_on(timeout, |cx| self.0.0.with(|core, _| core.poll_idle(cx))).is_some()
     }
+
+    /// Ends the endpoint gracefully: [waits until no connection is left](Self::wait_idle), for at
+    /// most `limit`, then closes those that are. Returns false if some were: then not all that was
+    /// written to them was delivered.
+    pub fn shutdown(&self, limit: Duration) -> bool {
+        let is_idle = self.wait_idle(Some(limit));
+        self.close(0, "");
+        is_idle
+    }
 }
 
 endpoint_methods!(Endpoint, Listener);

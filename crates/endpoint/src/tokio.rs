@@ -11,6 +11,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use rdt_udp::wildcard_for;
 
@@ -120,6 +121,15 @@ impl Endpoint {
     pub async fn wait_idle(&self) {
         let shared = &*self.0.0;
         wait(shared, Core::forget_idler, |cx| shared.with(|core, _| core.poll_idle(cx))).await;
+    }
+
+    /// Ends the endpoint gracefully: [waits until no connection is left](Self::wait_idle), for at
+    /// most `limit`, then closes those that are. Returns false if some were: then not all that was
+    /// written to them was delivered. Cancel safe.
+    pub async fn shutdown(&self, limit: Duration) -> bool {
+        let is_idle = tokio::time::timeout(limit, self.wait_idle()).await.is_ok();
+        self.close(0, "");
+        is_idle
     }
 }
 

@@ -249,3 +249,23 @@ async fn closed_endpoint_fails_all_calls() {
     let stopped = pair.listener.accept().await.unwrap_err();
     assert!(matches!(stopped, rdt_endpoint::ListenError::Stopped(Stopped::Closed)), "{stopped:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn shutdown_delivers_or_says_so() {
+    for reads in [true, false] {
+        let pair = Pair::new("rtt 20ms");
+        let (mut client, mut server) = pair.connect().await;
+        send(&mut client, 100_000).await.unwrap();
+        drop(client);
+        let reading = async {
+            if reads {
+                assert_eq!(receive(&mut server).await.unwrap(), 100_000);
+                server.shutdown().await.unwrap();
+            }
+        };
+        let begin = Instant::now();
+        let (is_delivered, ()) = tokio::join!(pair.client.shutdown(Duration::from_secs(5)), reading);
+        assert_eq!(is_delivered, reads);
+        assert!(begin.elapsed() <= Duration::from_secs(5));
+    }
+}

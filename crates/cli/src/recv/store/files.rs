@@ -45,9 +45,12 @@ impl Files {
         Self { names, sync: sync.then_some(sync_directory), open: BTreeMap::new(), max_open }
     }
 
-    /// Creates the file of a transfer.
-    fn create(&self) -> io::Result<PartialFile> {
-        if self.open.len() >= self.max_open {
+    /// Creates the file of a transfer. The last quarter is for native senders: classic ones do not
+    /// prove their addresses, so one host can pose as many.
+    fn create(&self, transfer: Transfer) -> io::Result<PartialFile> {
+        let max_open =
+            if transfer.peer.is_native() { self.max_open } else { self.max_open - self.max_open / 4 };
+        if self.open.len() >= max_open {
             return Err(Busy::Files.into());
         }
         PartialFile::create(self.names.directory()).map_err(|error| {
@@ -62,7 +65,7 @@ impl Sink for Files {
         if let Some(file) = self.open.get(&transfer) {
             return file.file().write_all(bytes);
         }
-        let file = self.create()?;
+        let file = self.create(transfer)?;
         file.file().write_all(bytes)?;
         self.open.insert(transfer, file);
         Ok(())
@@ -72,7 +75,7 @@ impl Sink for Files {
         let file = match self.open.remove(&transfer) {
             Some(file) => file,
             // A transfer without data results in an empty file.
-            None => self.create()?,
+            None => self.create(transfer)?,
         };
         if self.sync.is_some() {
             file.file().sync_all()?;
@@ -130,6 +133,8 @@ fn sync_directory(_: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use std::fs;
+
+    use rdt_transport::{ConnectionConfig, ConnectionSet, ConnectionSetConfig, InitiatorConfig};
 
     use super::*;
 
@@ -219,6 +224,20 @@ mod tests {
         files.write(transfer(1), b"def").unwrap();
         files.finish(transfer(1), None).unwrap();
         files.write(transfer(3), b"abc").unwrap();
+    }
+
+    #[test]
+    fn last_quarter_of_files_is_for_native_senders() {
+        let entropy = rdt_crypto::Entropy::from_seed([1; 32]);
+        let mut set = ConnectionSet::<u8>::new(ConnectionSetConfig::default(), entropy);
+        let (keys, config) = (InitiatorConfig::default(), ConnectionConfig::default());
+        let id = set.connect(rdt_testing::epoch(), 1, keys, config).unwrap();
+        let native = Transfer { number: 9, peer: crate::peer::Peer::native(id, transfer(9).peer.address) };
+        let directory = tempfile::tempdir().unwrap();
+        let mut files = Files::new(Names::In(directory.path().into()), false, 4);
+        (1..=3).for_each(|number| files.write(transfer(number), b"abc").unwrap());
+        assert!(Busy::is(&files.write(transfer(4), b"abc").unwrap_err()));
+        files.write(native, b"abc").unwrap();
     }
 
     #[test]
