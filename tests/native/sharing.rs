@@ -38,7 +38,9 @@ fn bbr_and_cubic_share_fairly() {
     for seed in seeds.clone() {
         let run = Run { seed, ..Run::new(10_000_000, ms(30)).queue(25) };
         let _note = PanicNote::new(&run, seed);
-        sum += share(&run, Algorithm::Bbr, Algorithm::Cubic);
+        let share = share(&run, Algorithm::Bbr, Algorithm::Cubic);
+        assert!((0.3..=0.7).contains(&share), "seed {seed}: {share}");
+        sum += share;
     }
     let mean = sum / seeds.count() as f64;
     assert!((0.35..=0.65).contains(&mean), "{mean}");

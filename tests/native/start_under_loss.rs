@@ -18,6 +18,16 @@ fn share(loss: f64, seed: u64) -> f64 {
     simulation.sender(sender).stats().bytes_acked as f64 * 8.0 / 13.0 / 100e6
 }
 
+/// Starts that met loss so early that they ended far below the rate of the path.
+#[test]
+fn early_end_of_start_is_made_good() {
+    for seed in [787, 806, 817, 818] {
+        let share = share(0.05, seed);
+        eprintln!("seed {seed}: {share:.3}");
+        assert!(share > 0.82, "seed {seed}: {share:.3}");
+    }
+}
+
 /// For `RDT_SEEDS` seeds from `RDT_SEED` on, 200 by default.
 #[test]
 #[ignore = "prints quantiles, for minutes"]

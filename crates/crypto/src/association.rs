@@ -12,6 +12,7 @@
 //! | secret 0 of the responder's packets | H(secret, "rdt2 responder" and n) |
 //! | connection ID of the responder | H(secret, "rdt2 id" and n), the first 8 bytes |
 //! | hash of the handshake | H(secret, "rdt2 hash" and n) |
+//! | proof of a handshake instead of n | H(secret, "rdt2 instead" and n), the first 4 bytes |
 //!
 //! All connections of an association have the forward secrecy of its handshake: who learns the
 //! secret can decrypt them. So it is kept in memory only, and replaced after a while.
@@ -65,6 +66,13 @@ impl AssociationSecret {
                 handshake_hash: *self.derive(b"rdt2 hash", number),
             },
         }
+    }
+
+    /// Derives what proves, in a handshake, that its initiator may give up the connection with this
+    /// number.
+    pub fn give_up_proof(&self, number: u64) -> u32 {
+        let proof = self.derive(b"rdt2 instead", number);
+        u32::from_le_bytes([proof[0], proof[1], proof[2], proof[3]])
     }
 
     fn derive(&self, label: &[u8], number: u64) -> Zeroizing<[u8; 32]> {

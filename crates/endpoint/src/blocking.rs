@@ -14,7 +14,7 @@ use rdt_udp::wildcard_for;
 
 use crate::config::{Connect, EndpointConfig, Listen};
 use crate::core::handles::{EndpointHandle, StreamHandle, endpoint_methods};
-use crate::core::{Backlog, Shared};
+use crate::core::{Backlog, Core, Shared};
 use crate::error::{ConnectError, ListenError};
 use crate::io::Io;
 #[cfg(feature = "emulator")]
@@ -70,8 +70,8 @@ impl Endpoint {
     /// If the configuration is invalid, the peer refuses or is not trusted, or does not answer for
     /// `config.sender.handshake_give_up`. With [`Connect::trusting`] and without a secret, the peer
     /// learns the local key last: a refusal is then the error of the first read, and of writes. So
-    /// is every failure of a further connection with the same keys to the same address, for an hour:
-    /// it is open at once, without a handshake, and its first data leaves with it.
+    /// is every failure of a further connection with the same keys to the same address, for an
+    /// hour: it is open at once, without a handshake, and its first data leaves with it.
     pub fn connect(&self, peer: SocketAddr, connect: Connect) -> Result<Stream, ConnectError> {
         self.connect_within(peer, connect, None, None)
     }
@@ -123,13 +123,16 @@ impl Endpoint {
         self.1.block_on(timeout, |cx| self.0.0.with(|core, _| core.poll_idle(cx))).is_some()
     }
 
-    /// Ends the endpoint gracefully: [waits until no connection is left](Self::wait_idle), for at
-    /// most `limit`, then closes those that are. Returns false if some were: then not all that was
-    /// written to them was delivered.
+    /// Ends the endpoint gracefully: accepts no more connections, [waits until none is
+    /// left](Self::wait_idle), for at most `limit`, then closes those whose streams exist. Returns
+    /// true if all that was written was delivered. What dropped streams have left is still sent as
+    /// long as a handle of the endpoint exists.
     pub fn shutdown(&self, limit: Duration) -> bool {
-        let is_idle = self.wait_idle(Some(limit));
+        self.0.0.with(Core::stop_listening);
+        self.wait_idle(Some(limit));
+        let is_delivered = self.0.0.with(|core, _| !core.is_undelivered());
         self.close(0, "");
-        is_idle
+        is_delivered
     }
 }
 

@@ -82,8 +82,8 @@ impl Endpoint {
     /// If the configuration is invalid, the peer refuses or is not trusted, or does not answer for
     /// `config.sender.handshake_give_up`. With [`Connect::trusting`] and without a secret, the peer
     /// learns the local key last: a refusal is then the error of the first read, and of writes. So
-    /// is every failure of a further connection with the same keys to the same address, for an hour:
-    /// it is open at once, without a handshake, and its first data leaves with it.
+    /// is every failure of a further connection with the same keys to the same address, for an
+    /// hour: it is open at once, without a handshake, and its first data leaves with it.
     pub async fn connect(&self, peer: SocketAddr, connect: Connect) -> Result<Stream, ConnectError> {
         self.connect_owned(peer, connect, None).await
     }
@@ -123,13 +123,16 @@ impl Endpoint {
         wait(shared, Core::forget_idler, |cx| shared.with(|core, _| core.poll_idle(cx))).await;
     }
 
-    /// Ends the endpoint gracefully: [waits until no connection is left](Self::wait_idle), for at
-    /// most `limit`, then closes those that are. Returns false if some were: then not all that was
-    /// written to them was delivered. Cancel safe.
+    /// Ends the endpoint gracefully: accepts no more connections, [waits until none is
+    /// left](Self::wait_idle), for at most `limit`, then closes those whose streams exist. Returns
+    /// true if all that was written was delivered. What dropped streams have left is still sent as
+    /// long as a handle of the endpoint exists. Cancel safe.
     pub async fn shutdown(&self, limit: Duration) -> bool {
-        let is_idle = tokio::time::timeout(limit, self.wait_idle()).await.is_ok();
+        self.0.0.with(Core::stop_listening);
+        let _ = tokio::time::timeout(limit, self.wait_idle()).await;
+        let is_delivered = self.0.0.with(|core, _| !core.is_undelivered());
         self.close(0, "");
-        is_idle
+        is_delivered
     }
 }
 

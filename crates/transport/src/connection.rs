@@ -213,9 +213,11 @@ impl Connection {
         }
     }
 
-    /// Takes the association that the handshake made, once the responder has proved its keys.
+    /// Takes the association that the handshake made, once the responder has opened its side of the
+    /// connection, so that it knows the association, too.
     pub(crate) fn take_associated(&mut self) -> Option<Box<Associated>> {
-        self.associated.take_if(|_| self.unproven.is_none())
+        let is_answered = self.streams().is_some_and(|streams| streams.proof.is_none());
+        self.associated.take_if(|_| is_answered && self.unproven.is_none() && self.closed.is_none())
     }
 
     fn streams(&self) -> Option<&Streams> {

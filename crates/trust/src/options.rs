@@ -70,7 +70,8 @@ pub struct PathOptions {
     /// Congestion control of what this side sends: bbr, cubic or reno
     #[arg(long, value_name = "NAME", default_value = "bbr", value_parser = congestion)]
     pub cc: Algorithm,
-    /// Limit on the rate of the data of each connection, such as 50mbit
+    /// Limit on the rate of the data of a copy, or of what this side of a tunnel sends in each
+    /// connection, such as 50mbit
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub max_rate: Option<MaxRate>,
 }

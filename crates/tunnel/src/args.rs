@@ -142,7 +142,7 @@ impl MemoryArgs {
 }
 
 fn default_memory(host: Option<u64>) -> u64 {
-    (host.unwrap_or(0) / 8).clamp(64 << 20, 2 << 30)
+    host.map_or(512 << 20, |bytes| (bytes / 8).clamp(64 << 20, 2 << 30))
 }
 
 fn memory(text: &str) -> Result<u64, String> {
@@ -245,7 +245,7 @@ mod tests {
         assert!(
             parse("serve --to a:1 --memory 1kib").is_err() && parse("serve --to a:1 --memory x").is_err()
         );
-        assert_eq!([None, Some(1 << 32), Some(1 << 40)].map(default_memory), [64 << 20, 1 << 29, 2 << 30]);
+        assert_eq!([None, Some(1 << 32), Some(1 << 40)].map(default_memory), [1 << 29, 1 << 29, 2 << 30]);
     }
 
     #[test]

@@ -88,7 +88,7 @@ impl Core {
     }
 
     /// Ends listening. Connections that were not accepted are closed.
-    fn stop_listening(&mut self, now: Instant) {
+    pub(crate) fn stop_listening(&mut self, now: Instant) {
         self.set.stop_listening();
         (self.backlog, self.observer) = (None, None);
         for id in std::mem::take(&mut self.accepted) {
@@ -181,6 +181,11 @@ impl Core {
     /// Ready once no outgoing stream of a dropped handle is on its way. Wakes no task.
     pub(crate) fn poll_delivered_all(&self) -> Poll<()> {
         if self.stopped.is_none() && self.set.delivers_released() { Poll::Pending } else { Poll::Ready(()) }
+    }
+
+    /// True if data that was written may not have been delivered.
+    pub(crate) fn is_undelivered(&self) -> bool {
+        self.stopped.is_some() || !self.connections.is_empty() || self.set.delivers_released()
     }
 
     /// Waits until no connection is left.

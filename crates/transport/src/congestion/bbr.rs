@@ -224,7 +224,7 @@ impl Bbr {
         if config.long_start {
             config.initial_cwnd *= long_start::initial_windows(config.initial_rtt);
         }
-        config.initial_cwnd = config.initial_cwnd.max(config.known_window);
+        let first = config.initial_cwnd.max(config.known_window);
         Self {
             config,
             state: State::Startup,
@@ -247,9 +247,9 @@ impl Bbr {
             resume: Resume::default(),
             delivered: 0,
             recovery: Recovery::default(),
-            cwnd: config.initial_cwnd,
+            cwnd: first,
             prior_cwnd: 0,
-            pacing_rate: initial_pacing_rate(config.initial_cwnd, config.initial_rtt),
+            pacing_rate: initial_pacing_rate(first, config.initial_rtt),
             way_back: Duration::ZERO,
         }
     }

@@ -123,7 +123,8 @@ impl DeliveryRate {
     /// one call suffices: `state` is that of the last transmission, `bytes` the sum.
     pub(crate) fn on_delivered(&mut self, now: Instant, state: &SentState, bytes: u64) {
         self.delivered += bytes;
-        self.delivered_at = self.nanos(now);
+        // The time at which an ACK left is estimated, and may step back.
+        self.delivered_at = self.delivered_at.max(self.nanos(now));
         // Among packets with the same send time, the one with more data in flight was sent later.
         let newer = self.newest.is_none_or(|newest| {
             (state.sent_at, state.tx_in_flight) >= (newest.sent_at, newest.tx_in_flight)

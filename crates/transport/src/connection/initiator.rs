@@ -56,8 +56,8 @@ pub(super) struct Opening {
     first: Vec<u8>,
     /// For the random numbers of a later step.
     entropy: Entropy,
-    /// OPEN that the responder refused: association, number, and the time when it was sent first.
-    refused_open: Option<(u64, u64, Instant)>,
+    /// OPEN that the responder refused, and the time when it was sent first.
+    refused_open: Option<(Instead, Instant)>,
     syns: Syns,
     started_at: Option<Instant>,
     /// SYNs since the last answer.
@@ -136,9 +136,10 @@ impl Opening {
 
     /// Writes message 1 of a new Noise handshake.
     fn start_noise(&mut self, now: Option<Instant>) -> Result<(), ConfigError> {
-        let instead = self.refused_open.zip(now).map(|((association, number, sent_at), now)| {
-            let age = now.saturating_duration_since(sent_at).as_millis();
-            Instead { association, number, age_ms: u32::try_from(age + 1).unwrap_or(u32::MAX) }
+        // A SYN-ACK that comes later than the next SYN cannot be read.
+        let instead = self.refused_open.zip(now).map(|((instead, sent_at), now)| {
+            let age = now.saturating_duration_since(sent_at) + self.syn_timeout();
+            Instead { age_ms: u32::try_from(age.as_millis() + 1).unwrap_or(u32::MAX), ..instead }
         });
         let hello = Hello { instead, ..hello(&self.config, &self.offer, &self.env) };
         let payload = if self.pattern == Pattern::Xx { Vec::new() } else { hello.encode() };
@@ -180,9 +181,9 @@ impl Opening {
     }
 
     /// Notes that an OPEN leaves, which the responder may refuse.
-    pub(super) fn begin_open(&mut self, now: Instant, (association, number): (u64, u64)) {
+    pub(super) fn begin_open(&mut self, now: Instant, instead: Instead) {
         self.started_at = Some(now);
-        self.refused_open = Some((association, number, now));
+        self.refused_open = Some((instead, now));
     }
 
     pub(super) fn give_up_at(&self) -> Option<Instant> {
@@ -195,7 +196,7 @@ impl Opening {
             return false;
         }
         // The age of the refused OPEN is sealed in message 1.
-        if self.refused_open.is_some() && self.attempts > 0 && self.start_noise(Some(now)).is_err() {
+        if self.refused_open.is_some() && self.start_noise(Some(now)).is_err() {
             return false;
         }
         let syn = Syn {
@@ -251,11 +252,13 @@ impl Opening {
         match packet {
             Clear::Retry(cookie) => self.on_retry(cookie),
             Clear::SynAck { attempt, noise } => self.on_syn_ack(now, *attempt, noise),
-            // A responder refuses a key or an AEAD by message 2 or CLOSE only, which are authentic.
+            // A responder refuses a key or an AEAD by message 2 or CLOSE only, which are authentic,
+            // and an OPEN before there is a SYN.
             Clear::Refuse(code)
-                if [RefuseReason::NotAdmitted, RefuseReason::Unencrypted]
-                    .map(RefuseReason::code)
-                    .contains(code) =>
+                if *code == REFUSED_OPEN
+                    || [RefuseReason::NotAdmitted, RefuseReason::Unencrypted]
+                        .map(RefuseReason::code)
+                        .contains(code) =>
             {
                 Progress::Pending
             }
@@ -347,6 +350,7 @@ impl Opening {
                 name: None,
                 peer_reset: welcome.reset_token,
                 rtt,
+                is_remembered: false,
                 // The responder learns the window at its arrival, half of a round trip before.
                 offered_at: self.syns.sent_at(1).unwrap_or(now),
             },

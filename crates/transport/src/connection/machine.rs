@@ -66,7 +66,7 @@ impl Connection {
     ) -> Arrival {
         let mut arrival = Arrival::default();
         let streams = match &mut self.stage {
-            Stage::Open(streams) if !streams.is_reopening() => streams,
+            Stage::Open(streams) if !streams.is_reopening() || streams.awaits_open_ack() => streams,
             _ => return Arrival { taken: stride.min(bytes.len()), unauthentic: 1, ..arrival },
         };
         let handled = streams.handle_run(&Message { now, ecn, stride, memory }, bytes, &mut arrival);
@@ -252,6 +252,11 @@ impl Connection {
     /// True before the SYN-ACK.
     pub(crate) fn is_opening(&self) -> bool {
         matches!(self.stage, Stage::Opening(_)) || self.is_reopening()
+    }
+
+    /// True until the peer has answered at all.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        self.is_opening() || self.streams().is_some_and(Streams::awaits_open_ack)
     }
 
     /// Handles ICMP "port unreachable" errors.

@@ -93,8 +93,14 @@ impl KeyProof {
     /// Notes an authentic packet. Returns true if it completes the proof: with an OPEN, only an
     /// OPEN-ACK does.
     pub(super) fn on_authentic(&mut self) -> bool {
-        self.is_answered = true;
+        // The responder has opened the connection, so the handshake that began meanwhile fails.
+        (self.is_answered, self.is_restarted) = (true, self.is_restarted && !self.is_open());
         !self.is_open()
+    }
+
+    /// True if this is an OPEN and its responder has not answered.
+    pub(super) fn is_unanswered_open(&self) -> bool {
+        self.is_open() && !self.is_answered
     }
 
     /// Starts the handshake again. Returns false if that is not possible.
@@ -130,7 +136,12 @@ impl KeyProof {
         self.at = None;
         self.message_due = !self.message.is_empty();
         self.probe_due = true;
-        self.give_up_at.is_some_and(|at| at <= now)
+        let is_given_up = self.give_up_at.is_some_and(|at| at <= now);
+        if is_given_up && self.is_answered {
+            // The connection goes on without an OPEN-ACK.
+            (self.message_due, self.probe_due) = (false, false);
+        }
+        is_given_up && !self.is_answered
     }
 
     /// Appends the next packet to the empty batch `out`, if one is due.

@@ -408,6 +408,11 @@ impl Streams {
         self.close.is_none() && self.proof.as_ref().is_some_and(KeyProof::is_refusable)
     }
 
+    /// True if the peer has not answered the OPEN of this connection.
+    pub(super) fn awaits_open_ack(&self) -> bool {
+        self.proof.as_ref().is_some_and(KeyProof::is_unanswered_open)
+    }
+
     /// Handles an OPEN-ACK.
     fn on_open_ack(&mut self, now: Instant, token: ResetToken) {
         if self.proof.as_ref().is_some_and(KeyProof::is_open) {

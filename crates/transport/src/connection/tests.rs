@@ -91,6 +91,7 @@ impl Pair {
                 name: None,
                 peer_reset: ResetKey::generate(&mut entropy(9)).token(id(1 - side)),
                 rtt: Some(2 * DELAY),
+                is_remembered: false,
                 offered_at: now,
             };
             let reset = ResetKey::generate(&mut entropy(8)).token(id(side));

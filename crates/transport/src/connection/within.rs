@@ -10,7 +10,7 @@ use super::config::{ConnectionConfig, InitiatorConfig};
 use super::initiator::{Opened, Opening, hello};
 use super::proof::KeyProof;
 use super::streams::Established;
-use crate::wire::native::{Open, Params, encode_open, seal_hello};
+use crate::wire::native::{Instead, Open, Params, encode_open, seal_hello};
 
 /// Number of the reason with which an OPEN is refused, by REFUSE, and a handshake instead of it if
 /// the OPEN may have opened the connection.
@@ -52,7 +52,7 @@ impl Associated {
         own_key: Option<PublicKey>,
     ) -> Option<Self> {
         let Established { secrets, aead, window, params, .. } = established;
-        (params.associations && aead.is_encrypted()).then(|| Self {
+        (params.associations != 0 && aead.is_encrypted()).then(|| Self {
             secret: AssociationSecret::of(secrets),
             aead: *aead,
             window: *window,
@@ -92,7 +92,8 @@ impl Opening {
         let key = secret.open(number).packet_key(*aead);
         let hello = seal_hello(self.env.local_id, &hello, &key);
         let open = encode_open(self.env.local_id, &Open { association: id, number, hello: &hello });
-        self.begin_open(now, (id, number));
+        let (scope, proof) = (params.associations, secret.give_up_proof(number));
+        self.begin_open(now, Instead { association: id, number, age_ms: 0, scope, proof });
         Opened {
             established: Established {
                 local_id: self.env.local_id,
@@ -106,6 +107,7 @@ impl Opening {
                 // A random one, until the OPEN-ACK has that of the responder.
                 peer_reset: ResetToken::from_wire(entropy.array()),
                 rtt,
+                is_remembered: true,
                 offered_at: now,
             },
             proof: KeyProof::open(open, rtt, self.give_up_at()),

@@ -47,6 +47,9 @@ use crate::sender::earlier;
 use crate::wire::native::peek;
 use crate::{ConfigError, TransmitBuf};
 
+/// Largest number of connection IDs whose tokens are known to be told: those of 4 s at least.
+const MAX_TOLD: usize = 4096;
+
 /// Connections of both directions.
 #[derive(Debug)]
 pub(super) struct Native<P> {
@@ -102,6 +105,9 @@ pub(super) struct Resets {
     is_key_used: bool,
     /// Limit of RESETs, and of FIN-ACKs of removed connections.
     limit: RateLimiter,
+    /// Newest connection IDs whose tokens RESETs have told, in order of time and sorted.
+    told_order: VecDeque<u64>,
+    told: BTreeSet<u64>,
 }
 
 impl<P> Native<P> {
@@ -143,7 +149,25 @@ impl<P> Acceptor<P> {
 
 impl Resets {
     pub(super) fn new(entropy: &mut Entropy) -> Self {
-        Self { key: ResetKey::generate(entropy), is_key_used: false, limit: RateLimiter::of_resets() }
+        Self {
+            key: ResetKey::generate(entropy),
+            is_key_used: false,
+            limit: RateLimiter::of_resets(),
+            told_order: VecDeque::new(),
+            told: BTreeSet::new(),
+        }
+    }
+
+    /// Notes that a RESET told the token of this connection ID.
+    fn on_told(&mut self, id: u64) {
+        if self.told.insert(id) {
+            self.told_order.push_back(id);
+        }
+        if self.told_order.len() > MAX_TOLD
+            && let Some(oldest) = self.told_order.pop_front()
+        {
+            self.told.remove(&oldest);
+        }
     }
 }
 
@@ -316,6 +340,8 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     pub(super) fn expire_native(&mut self, now: Instant) {
         self.native.stats.half_open_expired += self.acceptor.half_open.expire(now);
         self.native.fin_acks.expire(now);
+        self.native.held.expire(now);
+        self.acceptor.associations.expire(now);
     }
 
     /// Tells the connections to a peer of ICMP errors.

@@ -83,6 +83,8 @@ pub(crate) enum RttQuality {
     /// One sample from a handshake without the emulated link that the receiver adds afterwards, or
     /// the RTT assumed for a new path. The next sample replaces it.
     Provisional,
+    /// The RTT that an earlier connection measured. Good for timers; the next sample replaces it.
+    Remembered,
     /// One ambiguous sample: the SYN was retransmitted, and the answer may belong to any of its
     /// transmissions (Karn). The next sample replaces this one.
     Guessed,
@@ -171,9 +173,15 @@ impl Rtt {
         }
     }
 
-    /// Returns the smoothed RTT; `None` before the first valid sample.
+    /// Returns the smoothed RTT; `None` before the first valid sample, unless an earlier connection
+    /// measured it.
     pub(crate) fn sampled(&self) -> Option<Duration> {
-        (self.quality == RttQuality::Sampled).then(|| self.srtt())
+        matches!(self.quality, RttQuality::Sampled | RttQuality::Remembered).then(|| self.srtt())
+    }
+
+    /// True after the first valid sample of this connection.
+    pub(crate) fn is_measured(&self) -> bool {
+        self.quality == RttQuality::Sampled
     }
 
     /// Returns the smallest sample.
@@ -204,7 +212,7 @@ impl Rtt {
     /// Raises `rto` to the lower limit that holds before the first valid sample.
     fn at_least(&self, rto: Duration) -> Duration {
         rto.max(match self.quality {
-            RttQuality::Nothing | RttQuality::Sampled => Duration::ZERO,
+            RttQuality::Nothing | RttQuality::Sampled | RttQuality::Remembered => Duration::ZERO,
             RttQuality::Provisional => RTO_UNSAMPLED,
             RttQuality::Guessed => RTO_AFTER_LOST_SYN,
         })

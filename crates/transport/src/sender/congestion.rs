@@ -74,6 +74,7 @@ pub(super) struct Reduction<'a> {
     pub(super) blocked: &'a BlockedTime,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "independent of each other")]
 pub(super) struct CongestionControl {
     pub(super) controller: Box<dyn Controller>,
     /// The controller's window, limited by the sender's window W and memory, bytes.
@@ -89,6 +90,8 @@ pub(super) struct CongestionControl {
     /// Bytes declared lost since the last `on_ack` of the controller.
     lost_since_ack: u64,
     pub(super) recent_loss: RecentLoss,
+    /// True if packets were lost for want of room on the path.
+    pub(super) has_lost: bool,
     /// Largest sample of the delivery rate on this path, bytes per second.
     pub(super) fastest: u64,
     /// True if the latest recovery began with a response of the controller, which can be undone.
@@ -113,6 +116,7 @@ impl CongestionControl {
             delivers_limit: false,
             lost_since_ack: 0,
             recent_loss: RecentLoss::default(),
+            has_lost: false,
             fastest: 0,
             undoable: false,
         }
@@ -274,6 +278,7 @@ impl CongestionControl {
         let min_rtt = rtt.min_rtt().unwrap_or_default();
         let lost = self.take_lost();
         self.recent_loss.update(outcome, rtt.srtt(), lost);
+        self.has_lost |= lost > 0;
         let controller = &mut self.controller;
         if controller.train() > 0
             && let Some(train) = delivery.train()

@@ -20,6 +20,8 @@ pub(crate) struct Established {
     pub(crate) rtt: Duration,
     /// False if a packet of the handshake was repeated, so that `rtt` is ambiguous (Karn).
     pub(crate) is_rtt_sample: bool,
+    /// True if `rtt` is that of an earlier connection.
+    pub(crate) is_remembered: bool,
     /// Path as an earlier connection measured it.
     pub(crate) known: Option<KnownPath>,
 }
@@ -78,6 +80,7 @@ impl Sender {
         // A receiver adds the link that it emulates after the handshake.
         let link = self.config.link_request.map(|link| Duration::from_micros(u64::from(link.rtt_us)));
         let quality = match link {
+            None if peer.is_remembered => RttQuality::Remembered,
             _ if !peer.is_rtt_sample => RttQuality::Guessed,
             Some(_) => RttQuality::Provisional,
             None => RttQuality::Sampled,
@@ -104,8 +107,9 @@ impl Sender {
         if self.flight.measure_from(now) {
             // After a loss in the handshake, no controller takes the path for a long one.
             let sample = (quality != RttQuality::Guessed).then_some(rtt);
-            self.congestion.controller =
-                self.config.controller(sample, known.map_or(0, |known| known.window), self.path.mss);
+            // Without an RTT the rate of a known window is unknown.
+            let window = known.filter(|_| sample.is_some()).map_or(0, |known| known.window);
+            self.congestion.controller = self.config.controller(sample, window, self.path.mss);
         }
     }
 

@@ -17,7 +17,8 @@ pub(crate) struct KnownPath {
     pub(crate) packet_size: usize,
     /// True if ECN validation failed.
     pub(crate) refuses_ecn: bool,
-    /// True if packets were lost: the window is not only what the application needed.
+    /// True if packets were lost: the window is not only what the application needed. Lost probes
+    /// of the path MTU do not count.
     pub(crate) has_lost: bool,
 }
 
@@ -25,7 +26,8 @@ impl Sender {
     /// Returns what is known of the path. `None` without an RTT sample, and behind an emulated link
     /// that this side requested, because it is this connection's alone.
     pub(crate) fn known_path(&self) -> Option<KnownPath> {
-        let rtt = self.path.rtt.sampled().filter(|_| self.config.link_request.is_none())?;
+        let is_measured = self.path.rtt.is_measured() && self.config.link_request.is_none();
+        let rtt = self.path.rtt.sampled().filter(|_| is_measured)?;
         let min_rtt = self.path.rtt.min_rtt().unwrap_or(rtt).as_nanos();
         let delivered = u128::from(self.congestion.fastest) * min_rtt / 1_000_000_000;
         let delivered = u64::try_from(delivered).unwrap_or(u64::MAX);
@@ -34,7 +36,7 @@ impl Sender {
             window: delivered.min(self.congestion.cwnd),
             packet_size: self.path.mtu.as_ref().map_or(0, PathMtu::size),
             refuses_ecn: self.path.ecn.state().failure().is_some(),
-            has_lost: self.stats.lost > 0,
+            has_lost: self.congestion.has_lost,
         })
     }
 

@@ -51,7 +51,7 @@ pub(super) struct Path {
     /// the congestion controller.
     pub(super) first_number: u64,
     pub(super) rtt: Rtt,
-    /// Moving average of the RTT samples with a gain of 1/16.
+    /// Moving average, with a gain of 1/16, of the RTT samples less the delay of the way back.
     pub(super) mean_rtt: Option<Duration>,
     pub(super) way_back: WayBack,
     /// Path MTU discovery (native).
@@ -128,8 +128,10 @@ impl Path {
     /// Processes a valid RTT sample, one of about `samples` per RTT.
     fn on_sample(&mut self, sample: Duration, samples: u32) {
         self.rtt.on_sample(sample, samples);
-        let mean = self.mean_rtt.unwrap_or(sample);
-        self.mean_rtt = Some((mean * 15 + sample) / 16);
+        let min_rtt = self.rtt.min_rtt().unwrap_or_default();
+        let forward = sample.saturating_sub(self.way_back.delay()).max(min_rtt);
+        let mean = self.mean_rtt.unwrap_or(forward);
+        self.mean_rtt = Some((mean * 15 + forward) / 16);
     }
 
     /// Subtracts the receiver's ACK delay from an RTT sample, unless the result is below the

@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 /// Time after which the fastest ACK is forgotten, because the clocks drift, or the path changed.
-/// Clocks that differ by 50 parts in a million drift by 3 ms in this time.
+/// Clocks that differ by 50 parts in a million drift by 6 ms in two such times.
 const GENERATION: Duration = Duration::from_secs(60);
 
 /// Estimator of the delay of the way back.
@@ -41,9 +41,10 @@ impl WayBack {
         self.round_trip = round_trip.unwrap_or(self.round_trip);
         let Some(sent_us) = sent_us else { return Duration::ZERO };
         let (first_at, first_sent) = *self.first.get_or_insert((now, sent_us));
-        if now.saturating_duration_since(*self.since.get_or_insert(now)) >= GENERATION {
+        let age = now.saturating_duration_since(*self.since.get_or_insert(now));
+        if age >= GENERATION {
             self.since = Some(now);
-            self.fastest = [None, self.fastest[0]];
+            self.fastest = [None, self.fastest[0].filter(|_| age < 2 * GENERATION)];
         }
         let elapsed = now.saturating_duration_since(first_at).as_micros();
         #[expect(clippy::cast_possible_truncation, reason = "times wrap at 2^32")]
@@ -52,8 +53,12 @@ impl WayBack {
         let [newest, _] = &mut self.fastest;
         *newest = Some(newest.map_or(longer, |fastest| fastest.min(longer)));
         let fastest = self.fastest.into_iter().flatten().min().unwrap_or(longer);
-        let most = self.round_trip.saturating_sub(min_rtt);
-        self.delay = Duration::from_micros(longer.abs_diff(fastest)).min(most);
+        self.delay = Duration::from_micros(longer.abs_diff(fastest));
+        if round_trip.is_some_and(|round_trip| round_trip < self.delay) {
+            // A clock has stopped or jumped.
+            (self.since, self.fastest, self.delay) = (Some(now), [Some(longer), None], Duration::ZERO);
+        }
+        self.delay = self.delay.min(self.round_trip.saturating_sub(min_rtt));
         self.delay
     }
 
@@ -115,9 +120,19 @@ mod tests {
     fn false_times_claim_no_more_than_round_trip() {
         let (mut way_back, epoch) = (WayBack::default(), rdt_testing::epoch());
         let ms = Duration::from_millis;
-        way_back.on_ack(epoch, Some(u32::MAX / 3), Some(ms(50)), ms(40));
-        assert_eq!(way_back.on_ack(epoch + ms(1), Some(0), Some(ms(55)), ms(40)), ms(15));
-        assert_eq!(way_back.on_ack(epoch + ms(2), Some(0), None, ms(40)), ms(15));
-        assert_eq!(way_back.on_ack(epoch + ms(3), Some(0), Some(ms(40)), ms(40)), ms(0));
+        way_back.on_ack(epoch, Some(100_000), Some(ms(50)), ms(40));
+        assert_eq!(way_back.on_ack(epoch + ms(1), Some(51_000), Some(ms(55)), ms(40)), ms(15));
+        assert_eq!(way_back.on_ack(epoch + ms(2), Some(52_000), None, ms(40)), ms(15));
+        assert_eq!(way_back.on_ack(epoch + ms(3), Some(53_000), Some(ms(40)), ms(40)), ms(0));
+    }
+
+    #[test]
+    fn clock_that_stopped_is_no_delay() {
+        let (mut way_back, epoch) = (WayBack::default(), rdt_testing::epoch());
+        let ms = Duration::from_millis;
+        way_back.on_ack(epoch, Some(0), Some(ms(50)), ms(40));
+        // The receiver's host was suspended for 10 s, and its clock with it.
+        assert_eq!(way_back.on_ack(epoch + ms(10_000), Some(0), Some(ms(50)), ms(40)), ms(0));
+        assert_eq!(way_back.on_ack(epoch + ms(10_100), Some(95_000), Some(ms(50)), ms(40)), ms(5));
     }
 }

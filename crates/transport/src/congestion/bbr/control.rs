@@ -109,6 +109,12 @@ impl Bbr {
         }
     }
 
+    /// Returns the bytes that arrived and whose ACKs wait on their way back. They fill no queue
+    /// before the receiver.
+    pub(super) fn acknowledged_on_way_back(&self, bw: u64) -> u64 {
+        self.before_base_loss(volume(bw, self.way_back))
+    }
+
     /// Returns `Inflight(1.0)` at `bw`, bytes.
     pub(super) fn inflight(&self, bw: u64) -> u64 {
         self.quantization_budget(self.bdp(bw))
@@ -134,10 +140,11 @@ impl Bbr {
     /// `UpdateMaxInflight`.
     pub(super) fn max_inflight(&self) -> u64 {
         let multiple = gain(self.bdp(self.bw), self.cwnd_gain());
-        // What is acknowledged and whose ACKs wait on their way back fills no queue before the
-        // receiver.
-        let acks_wait = self.before_base_loss(volume(self.bw, self.way_back));
-        self.quantization_budget(multiple + acks_wait + self.extra_acked.bytes(self.full_bw.reached()))
+        self.quantization_budget(
+            multiple
+                + self.acknowledged_on_way_back(self.bw)
+                + self.extra_acked.bytes(self.full_bw.reached()),
+        )
     }
 
     pub(super) fn set_cwnd(&mut self, event: &AckEvent) {

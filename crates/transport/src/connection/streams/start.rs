@@ -12,7 +12,7 @@ use super::{MAX_QUIET_TIME, Streams};
 use crate::receive_buffer::chunks::ChunkPool;
 use crate::receiver::{BufferShare, Receiver};
 use crate::sender::{Established as SenderStart, INITIAL_RTT, KnownPath, Sender};
-use crate::wire::native::Params;
+use crate::wire::native::{Hello, Params};
 use crate::{ConfigError, ReceiverConfig, SenderConfig, StreamName};
 
 /// Result of a handshake, on either side.
@@ -33,11 +33,38 @@ pub(crate) struct Established {
     pub(crate) peer_reset: ResetToken,
     /// Round trip of the handshake, if no packet of it was repeated.
     pub(crate) rtt: Option<Duration>,
+    /// True if `rtt` is that of an earlier connection.
+    pub(crate) is_remembered: bool,
     /// Time at which the local receive window was offered.
     pub(crate) offered_at: Instant,
 }
 
 impl Established {
+    /// Returns the responder's side of a connection whose initiator introduced itself by `hello`.
+    /// `ids` are the local and the remote connection ID.
+    pub(crate) fn of_hello(
+        ids: (u64, u64),
+        secrets: Secrets,
+        aead: Aead,
+        hello: Hello,
+        offered_at: Instant,
+    ) -> Self {
+        Self {
+            local_id: ids.0,
+            remote_id: ids.1,
+            is_initiator: false,
+            secrets,
+            aead,
+            window: hello.window,
+            params: hello.params,
+            name: hello.name,
+            peer_reset: hello.reset_token,
+            rtt: None,
+            is_remembered: false,
+            offered_at,
+        }
+    }
+
     /// Returns the initial values of the sender of the outgoing stream.
     fn sender_start(&self, known: Option<KnownPath>) -> SenderStart {
         SenderStart {
@@ -45,6 +72,7 @@ impl Established {
             params: self.params,
             rtt: self.rtt.unwrap_or(INITIAL_RTT),
             is_rtt_sample: self.rtt.is_some(),
+            is_remembered: self.is_remembered && self.rtt.is_some(),
             known,
         }
     }

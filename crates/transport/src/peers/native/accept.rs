@@ -198,19 +198,8 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             return Some(Answered { second, stage: Stage::Auth(Box::new(awaited)) });
         };
         let peer = noise.peer();
-        let established = Established {
-            local_id: own.id,
-            remote_id: syn.remote_id,
-            is_initiator: false,
-            secrets: noise.finish().ok()?,
-            aead,
-            window: hello.window,
-            params: hello.params,
-            name: hello.name,
-            peer_reset: hello.reset_token,
-            rtt: None,
-            offered_at: now,
-        };
+        let ids = (own.id, syn.remote_id);
+        let established = Established::of_hello(ids, noise.finish().ok()?, aead, hello, now);
         let awaited = AwaitedSealed { established, peer, secret, share };
         Some(Answered { second, stage: Stage::Sealed(Box::new(awaited)) })
     }
@@ -226,7 +215,8 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     ) -> Welcome {
         let config = &responder.config;
         let offer = Offer::new(now, config.receiver, config.idle_timeout, share);
-        let associations = aead.is_encrypted() && self.acceptor.associations.is_enabled();
+        let takes_opens = aead.is_encrypted() && self.acceptor.associations.is_enabled();
+        let associations = if takes_opens { self.association_scope() } else { 0 };
         Welcome {
             aead: aead as u8,
             versions: Versions::OURS,

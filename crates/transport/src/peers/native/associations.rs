@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
-use rdt_crypto::{Aead, AssociationSecret, PublicKey, Received, ReplayWindow, SecretId};
+use rdt_crypto::{Aead, AssociationSecret, PublicKey, Received, ReplayWindow, ResetToken, SecretId};
 
 use super::{ConnectionSet, ResponderConfig};
 use crate::connection::{
@@ -28,7 +28,9 @@ const MAX_BYTES: u64 = 1 << 38;
 const MAX_HELD: usize = 1024;
 const MAX_GRANTED: usize = 4096;
 /// Numbers of refused OPENs that an association remembers.
-const MAX_GIVEN_UP: usize = 64;
+const MAX_GIVEN_UP: usize = 256;
+/// Time between two searches for expired associations.
+const SEARCH_INTERVAL: Duration = Duration::from_secs(60);
 /// Time that is added to the age of an OPEN, because delays differ.
 const AGE_MARGIN: Duration = Duration::from_secs(1);
 
@@ -80,10 +82,7 @@ impl<P: PartialEq> HeldTable<P> {
         keys: &InitiatorConfig,
         config: &ConnectionConfig,
     ) -> Option<u64> {
-        self.0.retain(|(_, held)| {
-            let age = now.saturating_duration_since(held.associated.made_at);
-            age < LIFETIME && held.next < MAX_CONNECTIONS && held.bytes < MAX_BYTES
-        });
+        self.expire(now);
         let own_key = keys.local.as_ref().map(|key| key.public());
         let shared = keys.secret.as_ref().map(|secret| secret.id());
         let is_trusted = |key: &PublicKey| match (&keys.remote, &keys.trust) {
@@ -98,6 +97,14 @@ impl<P: PartialEq> HeldTable<P> {
                 && is_trusted(&held.associated.peer)
         };
         self.0.iter().rev().find(|(_, held)| is_for(held)).map(|(id, _)| *id)
+    }
+
+    /// Removes those that were used long or much.
+    pub(super) fn expire(&mut self, now: Instant) {
+        self.0.retain(|(_, held)| {
+            let age = now.saturating_duration_since(held.associated.made_at);
+            age < LIFETIME && held.next < MAX_CONNECTIONS && held.bytes < MAX_BYTES
+        });
     }
 
     /// Returns the next connection of an association.
@@ -144,17 +151,17 @@ pub(super) struct GrantedTable<P> {
     entries: BTreeMap<u64, Granted<P>>,
     /// Identifiers by the times of their newest uses.
     by_use: BTreeSet<(Instant, u64)>,
-    /// Time since which no association was removed before its time: what this side does not know
-    /// since then, it never knew.
+    /// Newest use of an association that was removed, or the start of this side: an OPEN that was
+    /// sent later, of an association that this side does not know, has opened nothing.
     known_since: Option<Instant>,
-    /// True if associations were removed since the newest call that knew the time.
-    is_cleared: bool,
+    /// Time of the next search for expired ones.
+    search_at: Option<Instant>,
 }
 
 impl<P> GrantedTable<P> {
     /// `since` is the start of this side; without it there are no associations.
     pub(super) fn new(since: Option<Instant>) -> Self {
-        Self { entries: BTreeMap::new(), by_use: BTreeSet::new(), known_since: since, is_cleared: false }
+        Self { entries: BTreeMap::new(), by_use: BTreeSet::new(), known_since: since, search_at: None }
     }
 
     pub(super) fn is_enabled(&self) -> bool {
@@ -163,28 +170,21 @@ impl<P> GrantedTable<P> {
 
     /// Removes all: the responder's configuration has changed.
     pub(super) fn clear(&mut self) {
-        self.is_cleared |= !self.entries.is_empty();
-        (self.entries, self.by_use) = (BTreeMap::new(), BTreeSet::new());
+        while let Some(&(_, id)) = self.by_use.first() {
+            self.remove(id);
+        }
     }
 
     fn insert(&mut self, id: u64, granted: Granted<P>) {
-        let now = granted.made_at;
-        while let Some(&(used_at, oldest)) = self.by_use.first()
-            && (self.entries.len() >= MAX_GRANTED || used_at + LIFETIME + GRACE < now)
-        {
-            if self.entries.get(&oldest).is_some_and(|granted| now < granted.made_at + LIFETIME + GRACE) {
-                self.known_since = self.known_since.max(Some(now));
-            }
+        if let Some(&(_, oldest)) = self.by_use.first().filter(|_| self.entries.len() >= MAX_GRANTED) {
             self.remove(oldest);
         }
-        self.by_use.insert((now, id));
+        self.remove(id);
+        self.by_use.insert((granted.used_at, id));
         self.entries.insert(id, granted);
     }
 
     fn get_mut(&mut self, now: Instant, id: u64) -> Option<&mut Granted<P>> {
-        if std::mem::take(&mut self.is_cleared) {
-            self.known_since = self.known_since.max(Some(now));
-        }
         self.entries.get_mut(&id).filter(|granted| now < granted.made_at + LIFETIME + GRACE)
     }
 
@@ -199,13 +199,27 @@ impl<P> GrantedTable<P> {
     fn remove(&mut self, id: u64) {
         if let Some(granted) = self.entries.remove(&id) {
             self.by_use.remove(&(granted.used_at, id));
+            self.known_since = self.known_since.max(Some(granted.used_at));
         }
     }
 
-    /// Removes an association whose initiator is not admitted any more.
-    fn revoke(&mut self, now: Instant, id: u64) {
-        self.known_since = self.known_since.max(Some(now));
-        self.remove(id);
+    /// Removes those that have expired, so that their secrets do not stay.
+    pub(super) fn expire(&mut self, now: Instant) {
+        if self.search_at.is_some_and(|at| now < at) {
+            return;
+        }
+        self.search_at = Some(now + SEARCH_INTERVAL);
+        let is_over = |granted: &Granted<P>| granted.made_at + LIFETIME + GRACE <= now;
+        let expired: Vec<u64> =
+            self.entries.iter().filter(|(_, granted)| is_over(granted)).map(|(id, _)| *id).collect();
+        for id in expired {
+            self.remove(id);
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn ids(&self) -> impl Iterator<Item = u64> {
+        self.entries.keys().copied()
     }
 
     /// Notes the new address of an initiator.
@@ -216,12 +230,19 @@ impl<P> GrantedTable<P> {
     }
 
     /// True if a handshake may replace an OPEN: it has opened no connection, and will open none.
-    pub(super) fn give_up(&mut self, now: Instant, instead: &Instead) -> bool {
+    /// `scope` is that of this side: another side with its identity knows of other associations.
+    pub(super) fn give_up(&mut self, now: Instant, scope: u32, instead: &Instead) -> bool {
         let age = Duration::from_millis(instead.age_ms.into()) + AGE_MARGIN;
+        if instead.scope != scope {
+            return false;
+        }
         let Some(granted) = self.get_mut(now, instead.association) else {
             return self.known_since.is_some_and(|since| now.saturating_duration_since(since) >= age);
         };
         let number = instead.number;
+        if instead.proof != granted.secret.give_up_proof(number) {
+            return false;
+        }
         // The initiator repeats the handshake.
         if granted.given_up.contains(&number) {
             return true;
@@ -275,6 +296,13 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         Some(id)
     }
 
+    /// Returns the number by which peers tell this side from others with its identity; not 0.
+    pub(super) fn association_scope(&self) -> u32 {
+        let scope = self.config.reset_scope.to_le_bytes();
+        let [low, high] = [0, 4].map(|at| u32::from_le_bytes(std::array::from_fn(|i| scope[at + i])));
+        (low ^ high).max(1)
+    }
+
     /// Handles an OPEN.
     pub(super) fn on_open(&mut self, now: Instant, from: P, remote_id: u64, open: &Open<'_>) {
         self.native.stats.opens += 1;
@@ -292,7 +320,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             Verdict::New => self.accept_open(now, &responder, (from, remote_id), open, hello),
             Verdict::Repeated => {
                 self.native.stats.replayed += 1;
-                let token = self.resets.key.token(id);
+                let token = self.token_of_opened(id);
                 if let Some(entry) = self.native.connections.get_mut(&id)
                     && self.resets.limit.take(now)
                 {
@@ -330,7 +358,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         let has_secret = shared.is_none_or(|shared| responder.secrets.psk(shared).is_some());
         let is_admitted = admitted.is_ok() && has_secret;
         if !is_admitted && admitted != Err(RefuseReason::Busy) {
-            self.acceptor.associations.revoke(now, open.association);
+            self.acceptor.associations.remove(open.association);
         }
         let is_free = open_with.is_none() && !self.acceptor.half_open.contains(id);
         let is_allowed = is_same_host && is_admitted && is_free && self.make_slot_for(now, &from);
@@ -347,34 +375,31 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         open: &Open<'_>,
         hello: Hello,
     ) {
-        let rtt = self.path_of_new(now, &from).map(|known| known.rtt);
+        let host = self.config.ip_of.map(|ip_of| ip_of(&from));
+        let rtt = host.and_then(|host| self.native.known_paths.get(now, host)).map(|known| known.rtt);
         let Some(granted) = self.acceptor.associations.get_mut(now, open.association) else { return };
         granted.used.enter(open.number);
         let derived = granted.secret.connection(open.number);
         let (id, keys) = (derived.responder_id, (granted.peer, granted.shared));
-        let established = Established {
-            local_id: id,
-            remote_id,
-            is_initiator: false,
-            secrets: derived.secrets,
-            aead: granted.aead,
-            window: hello.window,
-            params: hello.params,
-            name: hello.name,
-            peer_reset: hello.reset_token,
-            rtt,
-            offered_at: now,
-        };
+        let established = Established::of_hello((id, remote_id), derived.secrets, granted.aead, hello, now);
+        let established = Established { rtt, is_remembered: true, ..established };
         self.acceptor.associations.touch(now, open.association);
         let share = self.memory.budget.share_of_new();
         self.accept(now, responder, from, established, (keys, share), Some(open.association));
-        let token = self.resets.key.token(id);
+        let token = self.token_of_opened(id);
         self.resets.is_key_used = true;
         if let Some(entry) = self.native.connections.get_mut(&id) {
             self.native.stats.opened += 1;
             entry.connection.acknowledge_open(token);
             self.process_output(id);
         }
+    }
+
+    /// Returns the token of RESETs for an OPEN-ACK. If data overtook the OPEN, a RESET has told the
+    /// true one to everyone on the path, so the connection gets one that no RESET has.
+    fn token_of_opened(&mut self, id: u64) -> ResetToken {
+        let token = self.resets.key.token(id);
+        if self.resets.told.contains(&id) { token.of_half_open() } else { token }
     }
 
     /// Refuses an OPEN: a handshake follows.
@@ -390,8 +415,9 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         hello: &Hello,
         aead: Aead,
     ) -> Result<Aead, RefuseReason> {
+        let scope = self.association_scope();
         match &hello.instead {
-            Some(instead) if !self.acceptor.associations.give_up(now, instead) => {
+            Some(instead) if !self.acceptor.associations.give_up(now, scope, instead) => {
                 Err(RefuseReason::Other(REFUSED_OPEN))
             }
             _ => Ok(aead),

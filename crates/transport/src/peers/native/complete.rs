@@ -64,19 +64,8 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             self.native.stats.malformed += 1;
             return;
         };
-        let established = Established {
-            local_id: id,
-            remote_id: half_open.remote_id,
-            is_initiator: false,
-            secrets,
-            aead,
-            window: hello.window,
-            params: hello.params,
-            name: hello.name,
-            peer_reset: hello.reset_token,
-            rtt,
-            offered_at,
-        };
+        let ids = (id, half_open.remote_id);
+        let established = Established { rtt, ..Established::of_hello(ids, secrets, aead, hello, offered_at) };
         let admitted = self
             .acceptor
             .responder

@@ -127,7 +127,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
                 self.native.events.push_back((ConnectionId(id), event));
             }
         }
-        if !entry.connection.is_opening() {
+        if !entry.connection.is_unanswered() {
             self.native.opening.remove(&id);
         }
         if let Some(remote_id) = entry.connection.remote_id()

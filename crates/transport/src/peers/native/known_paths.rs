@@ -19,14 +19,31 @@ const LIFETIME: Duration = Duration::from_secs(600);
 const HALF_LIFE: Duration = Duration::from_secs(60);
 /// Largest window that is remembered, bytes.
 const MAX_WINDOW: u64 = 8 << 20;
-/// Window that a connection may take as a whole, bytes. Of a larger one it takes a quarter.
+/// Window that a connection may take as a whole, bytes. Of a larger one it takes an eighth.
 const MAX_ALONE: u64 = 128 << 10;
+/// Shortest time for which windows of new connections count.
+const MIN_GRANT_TIME: Duration = Duration::from_millis(100);
 /// Connections among which those to a host are searched.
 const MAX_SEARCHED: usize = 64;
 
-/// Newest knowledge of the path to each host, and its time.
+/// Knowledge of the path to one host.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    path: KnownPath,
+    /// Time of the newest knowledge.
+    at: Instant,
+    /// Time at which the window was measured.
+    window_at: Instant,
+    /// Time at which ECN validation failed last.
+    ecn_failed_at: Option<Instant>,
+    /// Bytes that the newest connections got as windows, and the time of the first of them.
+    granted: u64,
+    granted_at: Instant,
+}
+
+/// Newest knowledge of the path to each host.
 #[derive(Debug, Default)]
-pub(super) struct KnownPaths(BTreeMap<IpAddr, (KnownPath, Instant)>);
+pub(super) struct KnownPaths(BTreeMap<IpAddr, Known>);
 
 impl KnownPaths {
     /// Remembers a path. Without loss, an earlier connection that filled the path more is not
@@ -34,21 +51,50 @@ impl KnownPaths {
     pub(super) fn insert(&mut self, now: Instant, host: IpAddr, path: KnownPath) {
         if self.0.len() >= MAX_HOSTS
             && !self.0.contains_key(&host)
-            && let Some(oldest) = self.0.iter().min_by_key(|(_, (_, at))| *at).map(|(host, _)| *host)
+            && let Some(oldest) = self.0.iter().min_by_key(|(_, known)| known.at).map(|(host, _)| *host)
         {
             self.0.remove(&oldest);
         }
-        let before = self.get(now, host).map_or(0, |before| before.window);
-        let window = if path.has_lost { path.window } else { path.window.max(before) };
-        self.0.insert(host, (KnownPath { window: window.min(MAX_WINDOW), ..path }, now));
+        let window = self.get(now, host).map_or(0, |before| before.window);
+        let new = Known { path, at: now, window_at: now, ecn_failed_at: None, granted: 0, granted_at: now };
+        let known = self.0.entry(host).or_insert(new);
+        if path.window >= window || path.has_lost && path.window > 0 {
+            known.path.window = path.window.min(MAX_WINDOW);
+            (known.path.has_lost, known.window_at) = (path.has_lost, now);
+        }
+        if path.refuses_ecn {
+            known.ecn_failed_at = Some(now);
+        }
+        (known.path.rtt, known.path.packet_size, known.at) = (path.rtt, path.packet_size, now);
     }
 
     /// Returns what is known of the path to a host, with a window by its age.
     pub(super) fn get(&self, now: Instant, host: IpAddr) -> Option<KnownPath> {
-        let (path, at) = self.0.get(&host)?;
-        let age = now.saturating_duration_since(*at);
-        let halvings = age.as_secs() / HALF_LIFE.as_secs();
-        (age < LIFETIME).then_some(KnownPath { window: path.window >> halvings, ..*path })
+        let known = self.0.get(&host)?;
+        let age = |at: Instant| now.saturating_duration_since(at);
+        if age(known.at) >= LIFETIME {
+            return None;
+        }
+        let halvings =
+            u32::try_from(age(known.window_at).as_secs() / HALF_LIFE.as_secs()).unwrap_or(u32::MAX);
+        Some(KnownPath {
+            window: known.path.window.checked_shr(halvings).unwrap_or(0),
+            refuses_ecn: known.ecn_failed_at.is_some_and(|at| age(at) < LIFETIME),
+            ..known.path
+        })
+    }
+
+    /// Returns the part of a window of `wanted` bytes that is left of `whole` after what other
+    /// connections got within a round trip or two.
+    fn grant(&mut self, now: Instant, host: IpAddr, wanted: u64, whole: u64) -> u64 {
+        let Some(known) = self.0.get_mut(&host) else { return 0 };
+        if now.saturating_duration_since(known.granted_at) > (2 * known.path.rtt).max(MIN_GRANT_TIME) {
+            (known.granted, known.granted_at) = (0, now);
+        }
+        // A quarter more, which a queue can hold: fewer may come than want to.
+        let granted = wanted.min((whole + whole / 4).saturating_sub(known.granted));
+        known.granted += granted;
+        granted
     }
 }
 
@@ -76,7 +122,8 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         let ip_of = self.config.ip_of?;
         let host = ip_of(peer);
         let (mut sum, mut present) = (0, 0);
-        if self.native.connections.len() <= MAX_SEARCHED {
+        let is_searched = self.native.connections.len() <= MAX_SEARCHED;
+        if is_searched {
             for (_, entry) in self.native.connections.iter() {
                 if ip_of(&entry.peer) == host
                     && entry.connection.is_sending()
@@ -92,8 +139,11 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         let known = self.native.known_paths.get(now, host)?;
         let whole = known.window.max(sum);
         // More may follow, which then have as much.
-        let most = whole.min(MAX_ALONE.max(whole / 4));
-        let window = if known.has_lost { most / 2 } else { most }.min(whole / (present + 1));
+        let most = whole.min(MAX_ALONE.max(whole / 8));
+        let wanted = if known.has_lost { most / 2 } else { most }.min(whole / (present + 1));
+        // Among many connections it is not known how many send to this host.
+        let wanted = if is_searched { wanted } else { 0 };
+        let window = self.native.known_paths.grant(now, host, wanted, whole);
         Some(KnownPath { window, ..known })
     }
 }
@@ -132,7 +182,45 @@ mod tests {
         assert_eq!([0, 59, 60, 125].map(|s| window(&known, s)), [8 << 20, 8 << 20, 4 << 20, 2 << 20]);
         known.insert(epoch, host, path(50, 1000, false));
         assert_eq!(window(&known, 0), 8 << 20);
+        known.insert(epoch, host, path(50, 0, false));
+        assert_eq!([0, 60].map(|s| window(&known, s)), [8 << 20, 4 << 20]);
         known.insert(epoch, host, path(50, 1000, true));
         assert_eq!(window(&known, 0), 1000);
+        assert!(known.get(epoch + 12 * LIFETIME, host).is_none());
+    }
+
+    #[test]
+    fn kept_window_goes_on_ageing() {
+        let (mut known, epoch) = (KnownPaths::default(), rdt_testing::epoch());
+        let host = IpAddr::from([192, 0, 2, 1]);
+        for minute in 0..10 {
+            let now = epoch + minute * HALF_LIFE;
+            known.insert(now, host, path(50, if minute == 0 { 1 << 20 } else { 10 }, minute == 0));
+            let KnownPath { window, has_lost, .. } = known.get(now, host).unwrap();
+            assert_eq!((window, has_lost), ((1 << 20) >> minute, true), "{minute}");
+        }
+    }
+
+    #[test]
+    fn failed_ecn_is_not_tried_for_ten_minutes() {
+        let (mut known, epoch) = (KnownPaths::default(), rdt_testing::epoch());
+        let host = IpAddr::from([192, 0, 2, 1]);
+        known.insert(epoch, host, KnownPath { refuses_ecn: true, ..path(50, 0, false) });
+        for (s, refuses) in [(1, true), (599, true), (600, false)] {
+            let now = epoch + Duration::from_secs(s);
+            known.insert(now, host, path(50, 0, false));
+            assert_eq!(known.get(now, host).unwrap().refuses_ecn, refuses, "{s} s");
+        }
+    }
+
+    /// Those that open at once have together hardly more than the path holds.
+    #[test]
+    fn grants_add_up_to_whole_window() {
+        let (mut known, epoch) = (KnownPaths::default(), rdt_testing::epoch());
+        let host = IpAddr::from([192, 0, 2, 1]);
+        known.insert(epoch, host, path(50, 1000, false));
+        let grants: Vec<_> = (0..6).map(|_| known.grant(epoch, host, 300, 1000)).collect();
+        assert_eq!(grants, [300, 300, 300, 300, 50, 0]);
+        assert_eq!(known.grant(epoch + Duration::from_millis(101), host, 300, 1000), 300);
     }
 }

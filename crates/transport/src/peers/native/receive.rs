@@ -144,7 +144,11 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         // Nothing of the connection can have arrived, so its initiator may start again.
         let is_forgotten = self.acceptor.responder.is_some() && self.acceptor.half_open.has_forgotten(id);
         encode_reset(id, &if is_forgotten { token.of_half_open() } else { token }, &mut reset);
-        self.native.stats.resets_sent += u64::from(self.answer_unknown(now, peer, &reset));
+        let is_sent = self.answer_unknown(now, peer, &reset);
+        self.native.stats.resets_sent += u64::from(is_sent);
+        if is_sent {
+            self.resets.on_told(id);
+        }
     }
 
     /// Answers a sealed packet that no connection takes. Packets that arrive together get one

@@ -53,7 +53,7 @@ pub(super) fn connected_on(
     // Packets can be read without the key.
     let key = PacketKey::new(Aead::None, &[], [0; 12]);
     let (codec, rtt) = (NativeCodec::new(7, Arc::new(key)), ms(rtt));
-    let peer = Established { window: 1 << 20, params, rtt, is_rtt_sample: true, known };
+    let peer = Established { window: 1 << 20, params, rtt, is_rtt_sample: true, is_remembered: false, known };
     let sender = Sender::established(config, codec, FramePool::new(), epoch + rtt, &peer).unwrap();
     let mut script = Script::of(sender, epoch);
     script.now = epoch + rtt;

@@ -49,8 +49,14 @@ impl Sealed {
         let key = Arc::new(PacketKey::new(Aead::Aes128Gcm, &[1; 16], [2; 12]));
         let codec = NativeCodec { phase: PHASE, ..NativeCodec::new(CID, Arc::clone(&key)) };
         let (now, rtt) = (rdt_testing::epoch(), ms(10));
-        let peer =
-            Established { window: 1 << 20, params: Params::default(), rtt, is_rtt_sample: true, known: None };
+        let peer = Established {
+            window: 1 << 20,
+            params: Params::default(),
+            rtt,
+            is_rtt_sample: true,
+            is_remembered: false,
+            known: None,
+        };
         let sender = Sender::established(config, codec, FramePool::new(), now, &peer).unwrap();
         let data: Vec<u8> = (0..len).map(|i| u8::try_from(i % 251).unwrap()).collect();
         Self { sender, key, now, batch: TransmitBuf::new(64), data, sent: Vec::new() }

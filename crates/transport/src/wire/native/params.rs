@@ -29,13 +29,13 @@ pub(super) const INSTEAD: u16 = 16;
 /// Length of an identifier and a length field, bytes.
 pub(super) const ENTRY: usize = 4;
 /// Length of the value of [`INSTEAD`], bytes.
-pub(super) const INSTEAD_VALUE: usize = 20;
+pub(super) const INSTEAD_VALUE: usize = 28;
 /// Length of the value of `link`, bytes.
 pub(super) const LINK_VALUE: usize = 28;
 /// Length of the parameters that are always written, bytes.
 const LIST: usize = 9 * ENTRY + 21;
 /// Length of the longest list without a link, bytes.
-pub(super) const LIST_MAX_WITHOUT_LINK: usize = LIST + 2 * (ENTRY + 1);
+pub(super) const LIST_MAX_WITHOUT_LINK: usize = LIST + (ENTRY + 1) + (ENTRY + 4);
 /// Length of the longest list, bytes.
 pub(super) const LIST_MAX: usize = LIST_MAX_WITHOUT_LINK + ENTRY + LINK_VALUE;
 
@@ -44,7 +44,6 @@ const AEAD_MAX: u8 = 3;
 
 /// Transport parameters of one side. A missing parameter has its default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a parameter of its own")]
 pub(crate) struct Params {
     /// Largest datagram that this side accepts, UDP payload in bytes: 548 to 65527. Default 1472.
     pub(crate) max_datagram: u16,
@@ -58,8 +57,9 @@ pub(crate) struct Params {
     pub(crate) ecn: bool,
     /// Emulated link that this side requests. Default: none.
     pub(crate) link: Option<LinkRequest>,
-    /// True if this side, a responder, takes an OPEN. Default: false.
-    pub(crate) associations: bool,
+    /// Number by which this side, a responder that takes OPENs, is told from others with its
+    /// identity. 0, the default, if it takes none.
+    pub(crate) associations: u32,
     /// True if this side requests the count of socket drops in ACKs. Default: false.
     pub(crate) overflow: bool,
     /// Longest ACK delay that this side wants as a sender, microseconds; the peer obeys. At most
@@ -83,7 +83,7 @@ impl Default for Params {
             idle_timeout_ms: 30_000,
             ecn: false,
             link: None,
-            associations: false,
+            associations: 0,
             overflow: false,
             wanted_ack_delay_us: 25_000,
             wanted_ack_every: 2,
@@ -190,8 +190,8 @@ impl Params {
         if let Some(link) = self.link {
             list.entry(LINK, &link.to_bytes());
         }
-        if self.associations {
-            list.entry(ASSOCIATIONS, &[1]);
+        if self.associations != 0 {
+            list.entry(ASSOCIATIONS, &self.associations.to_le_bytes());
         }
         if self.overflow {
             list.entry(OVERFLOW, &[1]);
@@ -237,7 +237,7 @@ impl Params {
             IDLE_TIMEOUT => self.idle_timeout_ms = u32::from_le_bytes(value.try_into().ok()?),
             ECN => self.ecn = switch(value)?,
             LINK => self.link = Some(LinkRequest::from_bytes(value.try_into().ok()?)),
-            ASSOCIATIONS => self.associations = switch(value)?,
+            ASSOCIATIONS => self.associations = u32::from_le_bytes(value.try_into().ok()?),
             OVERFLOW => self.overflow = switch(value)?,
             WANTED_ACK_DELAY => self.wanted_ack_delay_us = u32::from_le_bytes(value.try_into().ok()?),
             WANTED_ACK_EVERY => self.wanted_ack_every = u16::from_le_bytes(value.try_into().ok()?),
@@ -364,16 +364,9 @@ mod tests {
     #[test]
     fn missing_ids_default_and_unknown_are_skipped() {
         assert_eq!(Params::decode(&[]), Ok(Params::default()));
-        // 4, 6 and 9 have no meaning.
-        let some = list(&[
-            (0, b"?"),
-            (3, &[9, 0]),
-            (4, &[0; 8]),
-            (6, &[0]),
-            (9, &[0]),
-            (99, &[]),
-            (u16::MAX, &[1; 300]),
-        ]);
+        // 4 and 6 have no meaning.
+        let some =
+            list(&[(0, b"?"), (3, &[9, 0]), (4, &[0; 8]), (6, &[0]), (99, &[]), (u16::MAX, &[1; 300])]);
         assert_eq!(Params::decode(&some), Ok(Params { ack_every: 9, ..Params::default() }));
     }
 
@@ -390,11 +383,11 @@ mod tests {
             assert_eq!(Params::decode(&twice), Err(WireError::Params), "{ids:?}");
         }
         let mut bytes = [0; LIST_MAX];
-        let full = Params { link: Some(LINK_OK), associations: true, overflow: true, ..Params::default() };
+        let full = Params { link: Some(LINK_OK), associations: 7, overflow: true, ..Params::default() };
         assert_eq!(full.encode(&mut bytes), LIST_MAX);
         let ends: Vec<usize> =
             (0..bytes.len()).filter(|&len| Params::decode(&bytes[..len]).is_ok()).collect();
-        assert_eq!(ends, [0, 6, 14, 20, 28, 33, 65, 70, 75, 83, 89, 94], "only between entries");
+        assert_eq!(ends, [0, 6, 14, 20, 28, 33, 65, 73, 78, 86, 92, 97], "only between entries");
         let lens = [
             (1, 2),
             (2, 4),
@@ -402,7 +395,7 @@ mod tests {
             (5, 4),
             (7, 1),
             (8, 28),
-            (9, 1),
+            (9, 4),
             (10, 1),
             (11, 4),
             (12, 2),

@@ -47,8 +47,13 @@ pub(crate) struct Instead {
     pub(crate) association: u64,
     /// Number of the connection in it.
     pub(crate) number: u64,
-    /// Time since the OPEN was sent first, milliseconds, rounded up; the largest value for more.
+    /// Longest time from the first OPEN to the arrival of this, milliseconds; the largest value for
+    /// more.
     pub(crate) age_ms: u32,
+    /// Number of the responder that made the association (parameter 9).
+    pub(crate) scope: u32,
+    /// Proof that the initiator has the secret of the association.
+    pub(crate) proof: u32,
 }
 
 impl Instead {
@@ -57,11 +62,19 @@ impl Instead {
         put(&mut bytes, 0, self.association.to_le_bytes());
         put(&mut bytes, 8, self.number.to_le_bytes());
         put(&mut bytes, 16, self.age_ms.to_le_bytes());
+        put(&mut bytes, 20, self.scope.to_le_bytes());
+        put(&mut bytes, 24, self.proof.to_le_bytes());
         bytes
     }
 
     pub(super) fn from_bytes(bytes: &[u8; INSTEAD_VALUE]) -> Self {
-        Self { association: u64_at(bytes, 0), number: u64_at(bytes, 8), age_ms: u32_at(bytes, 16) }
+        Self {
+            association: u64_at(bytes, 0),
+            number: u64_at(bytes, 8),
+            age_ms: u32_at(bytes, 16),
+            scope: u32_at(bytes, 20),
+            proof: u32_at(bytes, 24),
+        }
     }
 }
 
@@ -202,6 +215,6 @@ impl Welcome {
 
 /// Writes the length of a list at index `at`.
 fn put_len(out: &mut [u8], at: usize, len: usize) {
-    #[expect(clippy::cast_possible_truncation, reason = "a list has at most 362 bytes")]
+    #[expect(clippy::cast_possible_truncation, reason = "a list has at most 373 bytes")]
     put(out, at, (len as u16).to_le_bytes());
 }

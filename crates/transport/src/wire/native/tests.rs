@@ -185,7 +185,7 @@ fn full_params() -> Params {
         idle_timeout_ms: 25_000,
         ecn: true,
         link: Some(link),
-        associations: true,
+        associations: 0x0403_0201,
         overflow: true,
         wanted_ack_delay_us: 5000,
         wanted_ack_every: 4,
@@ -297,7 +297,13 @@ fn payload_vectors_decode_and_encode() {
         Hello { window: 1 << 20, reset_token: token(), params: Params::default(), name: None, instead: None };
     let named = Hello { name: StreamName::new("data.bin"), ..hello.clone() };
     let full = Hello { params: full_params(), ..hello.clone() };
-    let instead = Some(Instead { association: RANDOM, number: 258, age_ms: 250 });
+    let instead = Some(Instead {
+        association: RANDOM,
+        number: 258,
+        age_ms: 250,
+        scope: 0x0403_0201,
+        proof: 0x0807_0605,
+    });
     let replacing = Hello { instead, ..named.clone() };
     for (name, hello) in [("HELLO", hello), ("HELLO+", full), ("HELLO++", named), ("HELLO+++", replacing)] {
         assert_eq!(hello.encode(), vector(name), "{name}");
@@ -434,7 +440,7 @@ fn missing_parameters_have_defaults() {
     };
     assert_eq!(hello(&[]), Ok(Params::default()));
     // Versions, attempt and an unknown one are skipped.
-    assert_eq!(hello(&[6, 0, 1, 0, 0, 9, 0, 1, 0, 0, 99, 0, 0, 0]), Ok(Params::default()));
+    assert_eq!(hello(&[4, 0, 1, 0, 0, 6, 0, 1, 0, 0, 99, 0, 0, 0]), Ok(Params::default()));
     let one_way = Params { is_one_way: true, ..Params::default() };
     assert_eq!(hello(&[13, 0, 1, 0, 1]), Ok(one_way));
     assert_eq!(hello(&[13, 0, 1, 0, 2]), Err(WireError::Params));

@@ -121,7 +121,9 @@ fn shares_link_with_bbr() {
             world.run_until(Duration::from_secs(30));
             let before = world.flows[1].delivered();
             world.run_until(Duration::from_secs(90));
-            permille(world.flows[1].delivered() - before, &path, Duration::from_secs(60))
+            let late = permille(world.flows[1].delivered() - before, &path, Duration::from_secs(60));
+            assert!((200..=800).contains(&late), "seed {seed}: {late} thousandths");
+            late
         });
         let mean = late.sum::<u64>() / 8;
         assert!((300..=700).contains(&mean), "the one that came later has {mean} thousandths");
@@ -222,4 +224,19 @@ fn flow_is_deterministic_per_seed() {
     };
     assert_eq!(run(1), run(1));
     assert_ne!(run(1).1, run(2).1);
+}
+
+/// Number of times that `Startup` ran in 5 s.
+fn startups(path: Path) -> usize {
+    let mut world = world(path, BbrConfig { seed: path.seed, ..bbr(&path) });
+    world.run_until(Duration::from_secs(5));
+    world.flows[0].phases.iter().filter(|phase| phase.name == "startup").count()
+}
+
+#[test]
+fn full_pipe_resumes_no_startup() {
+    for (seed, queue) in (1..=5).flat_map(|seed| [(seed, 10 * MSS), (seed, 600 * MSS)]) {
+        let path = Path { queue, seed, ..Path::new(100, 100, 0) };
+        assert_eq!(startups(path), 1, "queue of {queue} bytes, seed {seed}");
+    }
 }

@@ -216,12 +216,8 @@ fn forged_refusal_delivers_nothing_twice() {
         }
         network.inject(Datagram { from: open.to, to: open.from, bytes });
         network.run(Duration::from_secs(60));
-        if before_answer {
-            assert_eq!(network.hosts[CLIENT].streams[&id].closed, Some(Closed::Reset));
-            assert_eq!(network.hosts[SERVER].streams.len(), 1);
-        } else {
-            check_exchange(&network, id, "refused late");
-        }
+        check_exchange(&network, id, &format!("before the answer {before_answer}"));
+        assert_eq!(network.hosts[SERVER].set.stats().opened, 1);
     }
 }
 
@@ -423,4 +419,132 @@ fn silent_peer_ends_association() {
     connect(&mut network, (Pattern::Ik, false));
     network.run(Duration::from_secs(1));
     assert!(count(&network, SYN) > 0 && count(&network, OPEN) == 0);
+}
+
+/// Before the responder has opened its side, it does not know the association, and what it refuses
+/// then it must not take later.
+#[test]
+fn association_begins_with_first_answer() {
+    let mut network = client_and_server(18);
+    network.hosts[SERVER].reply = Some(REPLY.to_vec());
+    let client = network.hosts[CLIENT].address;
+    // The first sealed packets of the client are late.
+    network.rule = Box::new(move |_, datagram| {
+        let is_late = datagram.from == client && !matches!(datagram.bytes[1], SYN | OPEN);
+        if is_late { Fate::Delay(Duration::from_secs(1)) } else { Fate::Deliver }
+    });
+    let first = connect(&mut network, (Pattern::Ik, false));
+    network.run(3 * DELAY);
+    assert!(network.hosts[CLIENT].streams[&first].is_connected);
+    connect(&mut network, (Pattern::Ik, false));
+    network.run(DELAY / 2);
+    assert_eq!(count(&network, OPEN), 0);
+    network.run(Duration::from_secs(30));
+    connect(&mut network, (Pattern::Ik, false));
+    network.run(DELAY / 2);
+    assert_eq!(count(&network, OPEN), 1);
+}
+
+/// Other associations that the responder forgets do not count as those that may have opened
+/// something.
+#[test]
+fn forgotten_association_is_replaced_by_handshake() {
+    let mut network = associated(19, (Pattern::Ik, false));
+    network.run(Duration::from_secs(10));
+    network.hosts[SERVER].set.acceptor.associations.clear();
+    let id = connect(&mut network, (Pattern::Ik, false));
+    assert_eq!(time_to_reply(&mut network, id), 6 * DELAY);
+    network.run(Duration::from_secs(60));
+    check_exchange(&network, id, "forgotten");
+}
+
+/// A request that opened a connection, of an association that was forgotten since, is not taken
+/// again.
+#[test]
+fn forgotten_use_is_no_new_request() {
+    let mut network = associated(20, (Pattern::Ik, false));
+    let server = network.hosts[SERVER].address;
+    network.rule = Box::new(move |_, datagram| {
+        let is_lost = datagram.from == server && !matches!(datagram.bytes[1], REFUSE | 3);
+        if is_lost { Fate::Drop } else { Fate::Deliver }
+    });
+    let id = connect(&mut network, (Pattern::Ik, false));
+    let end = network.now + Duration::from_secs(5);
+    let is_delivered =
+        |network: &Network| network.hosts[SERVER].streams.values().any(|s| s.incoming == REQUEST);
+    assert!(network.run_until(end, is_delivered));
+    network.hosts[SERVER].set.acceptor.associations.clear();
+    network.run(Duration::from_secs(60));
+    assert_eq!(network.hosts[CLIENT].streams[&id].closed, Some(Closed::Reset));
+    assert_eq!(network.hosts[SERVER].streams.len(), 1);
+}
+
+/// Another socket of the same identity cannot know what this one has delivered.
+#[test]
+fn handshake_at_other_socket_is_refused() {
+    let mut network = associated(21, (Pattern::Ik, false));
+    let config = ConnectionSetConfig { reset_scope: 7, ..set_config(network.now) };
+    network.run(Duration::from_secs(10));
+    network.hosts[SERVER].set = ConnectionSet::new(config, Entropy::from_seed([9; 32]));
+    network.hosts[SERVER].set.listen(responder());
+    let id = connect(&mut network, (Pattern::Ik, false));
+    network.run(Duration::from_secs(10));
+    assert_eq!(network.hosts[CLIENT].streams[&id].closed, Some(Closed::Reset));
+    assert!(network.hosts[SERVER].streams.is_empty());
+}
+
+/// Without the secret of an association, a handshake gives up none of its numbers.
+#[test]
+fn only_its_initiator_gives_up_numbers() {
+    let mut network = associated(22, (Pattern::Ik, false));
+    let now = network.now;
+    let id = network.hosts[CLIENT].set.native.held.next(0, None).map(|within| within.number);
+    assert_eq!(id, None);
+    let server = &mut network.hosts[SERVER].set;
+    let scope = server.association_scope();
+    let association = server.acceptor.associations.ids().next().unwrap();
+    let instead = crate::wire::native::Instead { association, number: u64::MAX, age_ms: 0, scope, proof: 1 };
+    assert!(!server.acceptor.associations.give_up(now, scope, &instead));
+    let id = connect(&mut network, (Pattern::Ik, false));
+    assert_eq!(time_to_reply(&mut network, id), 2 * DELAY);
+}
+
+/// Without a listener, a lost OPEN-ACK is not repeated, and the connection goes on.
+#[test]
+fn connection_survives_without_open_ack() {
+    let mut network = associated(23, (Pattern::Ik, false));
+    network.hosts[SERVER].reply = None;
+    network.rule = Box::new(|_, datagram| match datagram.bytes[1] {
+        OPEN_ACK => Fate::Drop,
+        _ => Fate::Deliver,
+    });
+    let id = connect(&mut network, (Pattern::Ik, false));
+    network.hosts[CLIENT].streams.get_mut(&id).unwrap().finish = false;
+    network.run(Duration::from_secs(1));
+    network.hosts[SERVER].set.stop_listening();
+    network.run(Duration::from_secs(600));
+    let stream = network.hosts[CLIENT].streams.get_mut(&id).unwrap();
+    assert_eq!(stream.closed, None);
+    (stream.outgoing, stream.finish) = ([REQUEST, b"more"].concat(), true);
+    network.run(Duration::from_secs(5));
+    let arrived = network.hosts[SERVER].streams.values().any(|s| s.incoming == [REQUEST, b"more"].concat());
+    assert!(arrived);
+}
+
+/// A RESET that answered data before its OPEN has told the token to everyone.
+#[test]
+fn told_token_resets_nothing() {
+    let mut network = associated(24, (Pattern::Ik, false));
+    network.hosts[SERVER].reply = None;
+    network.rule = Box::new(|_, datagram| match datagram.bytes[1] {
+        OPEN => Fate::Delay(DELAY),
+        _ => Fate::Deliver,
+    });
+    let id = connect(&mut network, (Pattern::Ik, false));
+    network.hosts[CLIENT].streams.get_mut(&id).unwrap().finish = false;
+    network.run(Duration::from_secs(5));
+    let reset = network.log.iter().find(|datagram| datagram.bytes[1] == 13).unwrap().clone();
+    network.inject(reset);
+    network.run(Duration::from_secs(1));
+    assert_eq!(network.hosts[CLIENT].streams[&id].closed, None);
 }
