@@ -418,7 +418,8 @@ impl Connection {
     }
 
     /// Returns the hash of the handshake, equal on both sides and different for each connection, to
-    /// which an application can bind its own authentication.
+    /// which an application can bind its own authentication. It changes if a connection that opened
+    /// within an association is refused, and a handshake follows.
     pub fn handshake_hash(&self) -> Option<[u8; 32]> {
         self.handshake_hash
     }

@@ -13,7 +13,8 @@ use crate::wire::native::{CloseReason, Versions};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConnectionEvent {
     /// The handshake is complete, and the peer has proved its keys and the shared secret, if there
-    /// is one.
+    /// is one. A connection within an association reports it at once: that the peer is there shows
+    /// only by its answers, which it alone can read and write.
     Connected {
         /// Static key of the peer; `None` for an initiator without one.
         peer: Option<PublicKey>,

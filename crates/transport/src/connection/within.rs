@@ -75,8 +75,9 @@ impl Within<'_> {
     /// Completes the keys for the handshake that follows if the responder refuses: its key is
     /// known.
     pub(super) fn complete(&self, keys: InitiatorConfig, entropy: &mut Entropy) -> InitiatorConfig {
-        let local = keys.local.unwrap_or_else(|| StaticKey::generate(entropy).into());
-        InitiatorConfig { local: Some(local), remote: Some(self.association.peer), ..keys }
+        // As in the first handshake: an initiator that did not know the responder's key had one.
+        let drawn = keys.remote.is_none().then(|| StaticKey::generate(entropy).into());
+        InitiatorConfig { local: keys.local.or(drawn), remote: Some(self.association.peer), ..keys }
     }
 }
 
