@@ -110,8 +110,10 @@ impl Bbr {
     }
 
     /// Returns the bytes that arrived and whose ACKs wait on their way back. They fill no queue
-    /// before the receiver.
-    pub(super) fn acknowledged_on_way_back(&self, bw: u64) -> u64 {
+    /// before the receiver. Only the largest window counts them: where the ends of `Drain` and
+    /// `ProbeBW_DOWN` did, too, a connection with data both ways over 100 and 1 Mbit/s at 10 ms had
+    /// 59 Mbit/s forward instead of 67.
+    fn acknowledged_on_way_back(&self, bw: u64) -> u64 {
         self.before_base_loss(volume(bw, self.way_back))
     }
 

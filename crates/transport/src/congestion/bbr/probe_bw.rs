@@ -136,9 +136,7 @@ impl Bbr {
     }
 
     fn is_time_to_cruise(&self, in_flight: u64) -> bool {
-        let bw = self.max_bw.max();
-        in_flight <= self.inflight_with_headroom()
-            && in_flight <= self.inflight(bw) + self.acknowledged_on_way_back(bw)
+        in_flight <= self.inflight_with_headroom() && in_flight <= self.inflight(self.max_bw.max())
     }
 
     fn is_time_to_go_down(&mut self, ack: &Ack<'_>) -> bool {

@@ -112,7 +112,7 @@ impl Bbr {
 
     pub(super) fn check_drain_done(&mut self, event: &AckEvent) {
         if self.state == State::Drain
-            && (event.in_flight <= self.inflight(self.bw) + self.acknowledged_on_way_back(self.bw)
+            && (event.in_flight <= self.inflight(self.bw)
                 || self.rounds.count() > self.drain_start_round + MAX_DRAIN_ROUNDS)
         {
             self.start_probe_bw_down(event.now);
