@@ -292,9 +292,7 @@ impl CongestionControl {
         if let Some((limit, sample)) = report.max_rate.zip(rate) {
             self.delivers_limit = sample.delivery_rate >= limit - limit / LIMIT_TOLERANCE_DIVISOR;
         }
-        let way_back = report.path.way_back.delay();
-        let without_way_back = |rtt: Duration| rtt.saturating_sub(way_back).max(min_rtt);
-        let latest_rtt = outcome.latest_rtt.map(without_way_back);
+        let latest_rtt = outcome.latest_rtt.map(|rtt| report.path.without_way_back(rtt));
         controller.on_ack(&AckEvent {
             now: outcome.now,
             // Duplicate ACKs do not raise the window of a loss-based controller (RFC 5681,
@@ -306,7 +304,7 @@ impl CongestionControl {
             cwnd_limited,
             episode: report.episode,
             latest_rtt: latest_rtt.and(if report.reorders { report.path.mean_rtt } else { latest_rtt }),
-            way_back,
+            way_back: report.path.way_back.delay(),
             srtt: rtt.srtt(),
             min_rtt,
             delivered: delivery.delivered(),

@@ -128,10 +128,15 @@ impl Path {
     /// Processes a valid RTT sample, one of about `samples` per RTT.
     fn on_sample(&mut self, sample: Duration, samples: u32) {
         self.rtt.on_sample(sample, samples);
-        let min_rtt = self.rtt.min_rtt().unwrap_or_default();
-        let forward = sample.saturating_sub(self.way_back.delay()).max(min_rtt);
-        let mean = self.mean_rtt.unwrap_or(forward);
-        self.mean_rtt = Some((mean * 15 + forward) / 16);
+        let without = self.without_way_back(sample);
+        let mean = self.mean_rtt.unwrap_or(without);
+        self.mean_rtt = Some((mean * 15 + without) / 16);
+    }
+
+    /// Subtracts the delay of the way back from the RTT sample of an ACK, but leaves no less than
+    /// the minimum RTT.
+    pub(super) fn without_way_back(&self, rtt: Duration) -> Duration {
+        rtt.saturating_sub(self.way_back.delay()).max(self.rtt.min_rtt().unwrap_or_default())
     }
 
     /// Subtracts the receiver's ACK delay from an RTT sample, unless the result is below the

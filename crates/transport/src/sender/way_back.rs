@@ -28,18 +28,17 @@ pub(super) struct WayBack {
 }
 
 impl WayBack {
-    /// Handles an ACK with this send time, and with this round trip if it measures one. Returns its
-    /// delay, [`delay`](Self::delay). Whatever the receiver says, it is at most what the round trip
-    /// exceeds the least one by.
+    /// Handles an ACK with this send time, and with this round trip if it measures one. Whatever
+    /// the receiver says, the delay is at most what the round trip exceeds the least one by.
     pub(super) fn on_ack(
         &mut self,
         now: Instant,
         sent_us: Option<u32>,
         round_trip: Option<Duration>,
         min_rtt: Duration,
-    ) -> Duration {
+    ) {
         self.round_trip = round_trip.unwrap_or(self.round_trip);
-        let Some(sent_us) = sent_us else { return Duration::ZERO };
+        let Some(sent_us) = sent_us else { return };
         let (first_at, first_sent) = *self.first.get_or_insert((now, sent_us));
         let age = now.saturating_duration_since(*self.since.get_or_insert(now));
         if age >= GENERATION {
@@ -59,7 +58,6 @@ impl WayBack {
             (self.since, self.fastest, self.delay) = (Some(now), [Some(longer), None], Duration::ZERO);
         }
         self.delay = self.delay.min(self.round_trip.saturating_sub(min_rtt));
-        self.delay
     }
 
     /// Returns how much longer the newest ACK took than the fastest one of the last minute or two;
@@ -73,16 +71,29 @@ impl WayBack {
 mod tests {
     use super::*;
 
+    /// Returns the delay after an ACK.
+    fn delay_of(
+        way_back: &mut WayBack,
+        now: Instant,
+        sent_us: Option<u32>,
+        round_trip: Option<Duration>,
+        min_rtt: Duration,
+    ) -> Duration {
+        way_back.on_ack(now, sent_us, round_trip, min_rtt);
+        way_back.delay()
+    }
+
     /// Feeds ACKs that leave at these times by a clock with an offset, and take so long.
     fn delays(offset_us: u32, acks: &[(u64, u64)]) -> Vec<u64> {
         let (mut way_back, epoch) = (WayBack::default(), rdt_testing::epoch());
-        let delay_of = |&(sent_us, took_us): &(u64, u64)| {
+        let delay = |&(sent_us, took_us): &(u64, u64)| {
             let sent = offset_us.wrapping_add(u32::try_from(sent_us % (1 << 32)).unwrap());
             let at = epoch + Duration::from_micros(sent_us + took_us);
             let second = Some(Duration::from_secs(1));
-            u64::try_from(way_back.on_ack(at, Some(sent), second, Duration::ZERO).as_micros()).unwrap()
+            u64::try_from(delay_of(&mut way_back, at, Some(sent), second, Duration::ZERO).as_micros())
+                .unwrap()
         };
-        acks.iter().map(delay_of).collect()
+        acks.iter().map(delay).collect()
     }
 
     #[test]
@@ -113,7 +124,7 @@ mod tests {
     fn classic_acks_have_no_delay() {
         let mut way_back = WayBack::default();
         let (now, ms) = (rdt_testing::epoch(), Duration::from_millis(50));
-        assert_eq!(way_back.on_ack(now, None, Some(ms), Duration::ZERO), Duration::ZERO);
+        assert_eq!(delay_of(&mut way_back, now, None, Some(ms), Duration::ZERO), Duration::ZERO);
     }
 
     #[test]
@@ -121,9 +132,9 @@ mod tests {
         let (mut way_back, epoch) = (WayBack::default(), rdt_testing::epoch());
         let ms = Duration::from_millis;
         way_back.on_ack(epoch, Some(100_000), Some(ms(50)), ms(40));
-        assert_eq!(way_back.on_ack(epoch + ms(1), Some(51_000), Some(ms(55)), ms(40)), ms(15));
-        assert_eq!(way_back.on_ack(epoch + ms(2), Some(52_000), None, ms(40)), ms(15));
-        assert_eq!(way_back.on_ack(epoch + ms(3), Some(53_000), Some(ms(40)), ms(40)), ms(0));
+        assert_eq!(delay_of(&mut way_back, epoch + ms(1), Some(51_000), Some(ms(55)), ms(40)), ms(15));
+        assert_eq!(delay_of(&mut way_back, epoch + ms(2), Some(52_000), None, ms(40)), ms(15));
+        assert_eq!(delay_of(&mut way_back, epoch + ms(3), Some(53_000), Some(ms(40)), ms(40)), ms(0));
     }
 
     #[test]
@@ -132,7 +143,7 @@ mod tests {
         let ms = Duration::from_millis;
         way_back.on_ack(epoch, Some(0), Some(ms(50)), ms(40));
         // The receiver's host was suspended for 10 s, and its clock with it.
-        assert_eq!(way_back.on_ack(epoch + ms(10_000), Some(0), Some(ms(50)), ms(40)), ms(0));
-        assert_eq!(way_back.on_ack(epoch + ms(10_100), Some(95_000), Some(ms(50)), ms(40)), ms(5));
+        assert_eq!(delay_of(&mut way_back, epoch + ms(10_000), Some(0), Some(ms(50)), ms(40)), ms(0));
+        assert_eq!(delay_of(&mut way_back, epoch + ms(10_100), Some(95_000), Some(ms(50)), ms(40)), ms(5));
     }
 }

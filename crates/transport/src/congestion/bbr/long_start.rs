@@ -60,9 +60,7 @@ impl LongStart {
     pub(super) fn new(on: bool, rtt: Option<Duration>) -> Self {
         Self { on: on && rtt.is_some_and(|rtt| rtt >= LONG_RTT), ..Self::default() }
     }
-}
 
-impl LongStart {
     /// Ends the use of trains.
     pub(super) fn stop(&mut self) {
         self.on = false;

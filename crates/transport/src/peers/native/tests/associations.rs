@@ -179,20 +179,27 @@ fn restarted_responder_gets_handshake() {
     }
 }
 
-/// The request was delivered before the restart. It must not be delivered again.
-#[test]
-fn delivered_request_is_not_sent_again() {
-    let mut network = associated(6, (Pattern::Ik, false));
+/// Delivers a request within an association, and of what the server sends only REFUSE and SYN-ACK
+/// arrive from then on.
+fn deliver_unanswered(network: &mut Network) -> ConnectionId {
     let server = network.hosts[SERVER].address;
     network.rule = Box::new(move |_, datagram| {
-        let is_lost = datagram.from == server && datagram.bytes[1] != REFUSE && datagram.bytes[1] != 3;
+        let is_lost = datagram.from == server && !matches!(datagram.bytes[1], REFUSE | 3);
         if is_lost { Fate::Drop } else { Fate::Deliver }
     });
-    let id = connect(&mut network, (Pattern::Ik, false));
+    let id = connect(network, (Pattern::Ik, false));
     let end = network.now + Duration::from_secs(5);
     let is_delivered =
         |network: &Network| network.hosts[SERVER].streams.values().any(|s| s.incoming == REQUEST);
     assert!(network.run_until(end, is_delivered));
+    id
+}
+
+/// The request was delivered before the restart. It must not be delivered again.
+#[test]
+fn delivered_request_is_not_sent_again() {
+    let mut network = associated(6, (Pattern::Ik, false));
+    let id = deliver_unanswered(&mut network);
     network.restart(SERVER);
     network.hosts[SERVER].set.listen(responder());
     network.run(Duration::from_secs(60));
@@ -463,16 +470,7 @@ fn forgotten_association_is_replaced_by_handshake() {
 #[test]
 fn forgotten_use_is_no_new_request() {
     let mut network = associated(20, (Pattern::Ik, false));
-    let server = network.hosts[SERVER].address;
-    network.rule = Box::new(move |_, datagram| {
-        let is_lost = datagram.from == server && !matches!(datagram.bytes[1], REFUSE | 3);
-        if is_lost { Fate::Drop } else { Fate::Deliver }
-    });
-    let id = connect(&mut network, (Pattern::Ik, false));
-    let end = network.now + Duration::from_secs(5);
-    let is_delivered =
-        |network: &Network| network.hosts[SERVER].streams.values().any(|s| s.incoming == REQUEST);
-    assert!(network.run_until(end, is_delivered));
+    let id = deliver_unanswered(&mut network);
     network.hosts[SERVER].set.acceptor.associations.clear();
     network.run(Duration::from_secs(60));
     assert_eq!(network.hosts[CLIENT].streams[&id].closed, Some(Closed::Reset));
