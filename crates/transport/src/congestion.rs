@@ -154,6 +154,10 @@ pub trait Controller: Debug + Send {
     /// start grows it back.
     fn reopen_from(&mut self, _cwnd: u64) {}
 
+    /// Adds the rate that another connection to the same host has left, bytes per second (RFC
+    /// 3124). Called only if sending is paced.
+    fn take_over(&mut self, _rate: u64, _srtt: Duration) {}
+
     /// Changes the payload of a full segment, bytes.
     fn on_mss(&mut self, mss: u64);
 
@@ -191,6 +195,12 @@ pub trait Controller: Debug + Send {
 
     /// Returns the name of the phase in traces: `slow_start`, `congestion_avoidance`, ...
     fn phase(&self) -> &'static str;
+}
+
+/// Returns the bytes that `rate` bytes per second deliver in `time`.
+fn volume(rate: u64, time: Duration) -> u64 {
+    let bytes = u128::from(rate) * time.as_nanos() / 1_000_000_000;
+    u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
 /// Window growth per ACK in slow start, segments (`L` of RFC 3465, section 2.2).

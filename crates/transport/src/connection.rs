@@ -431,6 +431,18 @@ impl Connection {
             .and_then(|streams| streams.sender.known_path())
     }
 
+    /// Returns, once, the rate that a stream without more data leaves to others, bytes per second.
+    pub(crate) fn leave_rate(&mut self) -> Option<u64> {
+        self.streams_mut().and_then(|streams| streams.sender.leave_rate())
+    }
+
+    /// Adds the rate that another connection to the same host has left, bytes per second.
+    pub(crate) fn take_over(&mut self, now: Instant, rate: u64) {
+        if let Some(streams) = self.streams_mut() {
+            streams.sender.take_over(now, rate);
+        }
+    }
+
     /// True while data is in flight.
     pub(crate) fn is_sending(&self) -> bool {
         self.streams().is_some_and(|streams| streams.sender.is_sending())

@@ -33,6 +33,8 @@
 //! | loss of `REFILL`'s packets does not end a probe | `probe_bw.rs` |
 //! | half the pacing margin | `control.rs` |
 //!
+//! `take_over.rs` adds bandwidth that another connection has left.
+//!
 //! The draft does not specify a response to ECN. Here CE marks count as unexplained loss and end a
 //! probe (`probe_bw.rs`).
 
@@ -50,6 +52,7 @@ mod probe_rtt;
 mod resume;
 mod rounds;
 mod startup;
+mod take_over;
 mod undo;
 
 #[cfg(test)]
@@ -407,6 +410,10 @@ impl Controller for Bbr {
 
     fn on_spurious(&mut self, _now: Instant) {
         self.handle_spurious_loss();
+    }
+
+    fn take_over(&mut self, rate: u64, srtt: Duration) {
+        self.add_bandwidth(rate, srtt);
     }
 
     fn on_mss(&mut self, mss: u64) {

@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use super::hystart::{HyStart, Step};
-use super::{AckEvent, Cause, CongestionEvent, Controller, slow_start_limit};
+use super::{AckEvent, Cause, CongestionEvent, Controller, slow_start_limit, volume};
 
 /// Steepness of the curve, segments per cubic second (RFC 9438, section 5.1).
 const C: f64 = 0.4;
@@ -270,6 +270,16 @@ impl Controller for Cubic {
         if cwnd < window.cwnd {
             window.ssthresh = window.ssthresh.map(|ssthresh| ssthresh.max(window.cwnd));
             window.cwnd = cwnd;
+        }
+    }
+
+    fn take_over(&mut self, rate: u64, srtt: Duration) {
+        // Slow start finds the rate by itself.
+        if !self.in_slow_start() {
+            let cwnd = self.window.cwnd + self.segments(volume(rate, srtt));
+            let cwnd_prior = self.window.cwnd_prior.max(cwnd);
+            self.window = Window { cwnd, ssthresh: Some(cwnd), cwnd_prior, w_max: None, epoch: None };
+            self.undo = None;
         }
     }
 

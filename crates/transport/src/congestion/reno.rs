@@ -2,9 +2,9 @@
 //! half of the flight after congestion. Proportional rate reduction (RFC 9937) limits sending
 //! during recovery.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::{AckEvent, Cause, CongestionEvent, Controller, slow_start_limit};
+use super::{AckEvent, Cause, CongestionEvent, Controller, slow_start_limit, volume};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Reno {
@@ -143,6 +143,15 @@ impl Controller for Reno {
         if cwnd < back {
             let ssthresh = ssthresh.map(|ssthresh| ssthresh.max(back));
             self.window = Window { cwnd: cwnd.max(self.mss), ssthresh };
+        }
+    }
+
+    fn take_over(&mut self, rate: u64, srtt: Duration) {
+        // Slow start finds the rate by itself.
+        if !self.in_slow_start() {
+            self.window.cwnd += volume(rate, srtt);
+            self.window.ssthresh = Some(self.window.cwnd);
+            self.undo = None;
         }
     }
 

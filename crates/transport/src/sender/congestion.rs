@@ -90,10 +90,13 @@ pub(super) struct CongestionControl {
     /// Bytes declared lost since the last `on_ack` of the controller.
     lost_since_ack: u64,
     pub(super) recent_loss: RecentLoss,
-    /// True if packets were lost for want of room on the path.
-    pub(super) has_lost: bool,
+    /// Bytes lost for want of room on the path.
+    pub(super) lost: u64,
     /// Largest sample of the delivery rate on this path, bytes per second.
     pub(super) fastest: u64,
+    /// Newest sample of the delivery rate that the application did not limit, bytes per second; 0
+    /// once other connections have it.
+    pub(super) newest: u64,
     /// True if the latest recovery began with a response of the controller, which can be undone.
     /// False if a path MTU probe or a zero-window probe was overdue: the window did not change, so
     /// the controller would undo an earlier recovery.
@@ -116,8 +119,9 @@ impl CongestionControl {
             delivers_limit: false,
             lost_since_ack: 0,
             recent_loss: RecentLoss::default(),
-            has_lost: false,
+            lost: 0,
             fastest: 0,
+            newest: 0,
             undoable: false,
         }
     }
@@ -278,7 +282,7 @@ impl CongestionControl {
         let min_rtt = rtt.min_rtt().unwrap_or_default();
         let lost = self.take_lost();
         self.recent_loss.update(outcome, rtt.srtt(), lost);
-        self.has_lost |= lost > 0;
+        self.lost += lost;
         let controller = &mut self.controller;
         if controller.train() > 0
             && let Some(train) = delivery.train()
@@ -288,6 +292,9 @@ impl CongestionControl {
         let rate = delivery.sample(min_rtt);
         let bytes = outcome.bytes - outcome.old_path_bytes;
         self.fastest = self.fastest.max(rate.map_or(0, |sample| sample.delivery_rate));
+        if let Some(sample) = rate.filter(|sample| !sample.app_limited) {
+            self.newest = sample.delivery_rate;
+        }
         let newly_delivered = delivery.newly_delivered(bytes);
         if let Some((limit, sample)) = report.max_rate.zip(rate) {
             self.delivers_limit = sample.delivery_rate >= limit - limit / LIMIT_TOLERANCE_DIVISOR;

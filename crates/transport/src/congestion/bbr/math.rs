@@ -1,6 +1,6 @@
 //! Integer arithmetic: gains in thousandths, loss in parts per million, products in 128 bits.
 
-use std::time::Duration;
+pub(super) use crate::congestion::volume;
 
 /// The draft's Infinity: an unset bound.
 pub(super) const UNBOUNDED: u64 = u64::MAX;
@@ -19,12 +19,6 @@ pub(super) fn gain(value: u64, thousandths: u64) -> u64 {
     if value == UNBOUNDED { UNBOUNDED } else { mul_div(value, thousandths, 1000) }
 }
 
-/// Returns the bytes sent in `time` at `rate` bytes per second.
-pub(super) fn volume(rate: u64, time: Duration) -> u64 {
-    let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    mul_div(rate, nanos, 1_000_000_000)
-}
-
 /// Returns a pseudo-random number below `bound`: draw `count` of the sequence `seed`. Hashes both
 /// (the `SplitMix64` finalizer), so that the count is the only state.
 pub(super) fn draw(seed: u64, count: u64, bound: u64) -> u64 {
@@ -37,6 +31,8 @@ pub(super) fn draw(seed: u64, count: u64, bound: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]

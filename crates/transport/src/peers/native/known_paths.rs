@@ -41,6 +41,13 @@ struct Known {
     granted_at: Instant,
 }
 
+impl Known {
+    /// True if the newest windows still count.
+    fn grant_lasts(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.granted_at) <= (2 * self.path.rtt).max(MIN_GRANT_TIME)
+    }
+}
+
 /// Newest knowledge of the path to each host.
 #[derive(Debug, Default)]
 pub(super) struct KnownPaths(BTreeMap<IpAddr, Known>);
@@ -58,9 +65,9 @@ impl KnownPaths {
         let window = self.get(now, host).map_or(0, |before| before.window);
         let new = Known { path, at: now, window_at: now, ecn_failed_at: None, granted: 0, granted_at: now };
         let known = self.0.entry(host).or_insert(new);
-        if path.window >= window || path.has_lost && path.window > 0 {
+        if path.window >= window || path.was_congested() && path.window > 0 {
             known.path.window = path.window.min(MAX_WINDOW);
-            (known.path.has_lost, known.window_at) = (path.has_lost, now);
+            (known.path.loss, known.window_at) = (path.loss, now);
         }
         if path.refuses_ecn {
             known.ecn_failed_at = Some(now);
@@ -84,11 +91,16 @@ impl KnownPaths {
         })
     }
 
+    /// True if other connections got windows within a round trip or two.
+    fn grants(&self, now: Instant, host: IpAddr) -> bool {
+        self.0.get(&host).is_some_and(|known| known.granted > 0 && known.grant_lasts(now))
+    }
+
     /// Returns the part of a window of `wanted` bytes that is left of `whole` after what other
     /// connections got within a round trip or two.
     fn grant(&mut self, now: Instant, host: IpAddr, wanted: u64, whole: u64) -> u64 {
         let Some(known) = self.0.get_mut(&host) else { return 0 };
-        if now.saturating_duration_since(known.granted_at) > (2 * known.path.rtt).max(MIN_GRANT_TIME) {
+        if !known.grant_lasts(now) {
             (known.granted, known.granted_at) = (0, now);
         }
         // A quarter more, which a queue can hold: fewer may come than want to.
@@ -108,16 +120,36 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         }
     }
 
-    /// Remembers the path once, when the whole outgoing stream was delivered. For the connection
-    /// looked up last.
+    /// Remembers the path once, when the whole outgoing stream was delivered, and leaves the rate of
+    /// a connection without more data to others. For the connection looked up last.
     pub(super) fn note_delivery(&mut self, now: Instant, id: u64) {
-        if self.native.connections.latest_mut().is_some_and(Entry::notes_delivery) {
+        let Some(entry) = self.native.connections.latest_mut() else { return };
+        let left = entry.connection.leave_rate();
+        let peer = entry.peer;
+        if entry.notes_delivery() {
             self.remember_path(now, id);
+        }
+        if let (Some(rate), Some(ip_of)) = (left, self.config.ip_of) {
+            self.leave_rate(now, rate, ip_of(&peer), ip_of);
+        }
+    }
+
+    /// Divides a rate, bytes per second, among the connections that send to a host. The path has
+    /// carried it, so together they send no more than before.
+    fn leave_rate(&mut self, now: Instant, rate: u64, host: IpAddr, ip_of: fn(&P) -> IpAddr) {
+        if self.native.connections.len() > MAX_SEARCHED {
+            return;
+        }
+        let is_other = |entry: &Entry<P>| ip_of(&entry.peer) == host && entry.connection.is_sending();
+        let count = self.native.connections.values().filter(|entry| is_other(entry)).count() as u64;
+        for entry in self.native.connections.values_mut().filter(|entry| is_other(entry)) {
+            entry.connection.take_over(now, rate / count);
         }
     }
 
     /// Returns what is known of the path to a peer, for one more connection: a share of what the
-    /// present ones have, or what an earlier one had; less if that lost packets.
+    /// present ones have, or what an earlier one had. Half of it if that was congested, or if it lost
+    /// packets and others begin or go on beside this one.
     pub(super) fn path_of_new(&mut self, now: Instant, peer: &P) -> Option<KnownPath> {
         let ip_of = self.config.ip_of?;
         let host = ip_of(peer);
@@ -140,7 +172,9 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         let whole = known.window.max(sum);
         // More may follow, which then have as much.
         let most = whole.min(MAX_ALONE.max(whole / 8));
-        let wanted = if known.has_lost { most / 2 } else { most }.min(whole / (present + 1));
+        let is_alone = present == 0 && !self.native.known_paths.grants(now, host);
+        let is_halved = known.was_congested() || known.loss > 0 && !is_alone;
+        let wanted = if is_halved { most / 2 } else { most }.min(whole / (present + 1));
         // Among many connections it is not known how many send to this host.
         let wanted = if is_searched { wanted } else { 0 };
         let window = self.native.known_paths.grant(now, host, wanted, whole);
@@ -152,9 +186,10 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
 mod tests {
     use super::*;
 
-    fn path(rtt_ms: u64, window: u64, has_lost: bool) -> KnownPath {
+    fn path(rtt_ms: u64, window: u64, is_congested: bool) -> KnownPath {
         let rtt = Duration::from_millis(rtt_ms);
-        KnownPath { rtt, window, packet_size: 1472, refuses_ecn: false, has_lost }
+        let loss = if is_congested { 21 } else { 20 };
+        KnownPath { rtt, window, packet_size: 1472, refuses_ecn: false, loss }
     }
 
     #[test]
@@ -196,8 +231,8 @@ mod tests {
         for minute in 0..10 {
             let now = epoch + minute * HALF_LIFE;
             known.insert(now, host, path(50, if minute == 0 { 1 << 20 } else { 10 }, minute == 0));
-            let KnownPath { window, has_lost, .. } = known.get(now, host).unwrap();
-            assert_eq!((window, has_lost), ((1 << 20) >> minute, true), "{minute}");
+            let known = known.get(now, host).unwrap();
+            assert_eq!((known.window, known.was_congested()), ((1 << 20) >> minute, true), "{minute}");
         }
     }
 

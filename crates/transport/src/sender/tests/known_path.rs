@@ -2,6 +2,7 @@
 
 use super::native::{MSS, ack, connected_on, leaving, small};
 use super::*;
+use crate::congestion::{Cause, CongestionEvent};
 use crate::sender::KnownPath;
 
 /// Returns a paced sender whose handshake took 20 ms.
@@ -12,7 +13,7 @@ fn connected(congestion: Algorithm, pacing: bool, known: Option<KnownPath>) -> S
 
 fn known(window: u64) -> KnownPath {
     let rtt = Duration::from_millis(20);
-    KnownPath { rtt, window, packet_size: 0, refuses_ecn: true, has_lost: false }
+    KnownPath { rtt, window, packet_size: 0, refuses_ecn: true, loss: 0 }
 }
 
 #[test]
@@ -40,5 +41,38 @@ fn sender_knows_what_was_delivered_in_round_trip() {
     ack(&mut script, sent - 1, sent, &[]);
     let path = script.sender.known_path().unwrap();
     assert!(path.window > 0 && path.window <= script.stats().cwnd, "{path:?}");
-    assert_eq!((path.has_lost, path.refuses_ecn), (false, false));
+    assert_eq!((path.loss, path.refuses_ecn), (0, false));
+}
+
+#[test]
+fn idle_sender_leaves_rate_once() {
+    let mut script = connected(Algorithm::Cubic, false, None);
+    script.write(28 * usize::try_from(MSS).unwrap());
+    let mut sent = 0;
+    for round in 1..=2 {
+        sent += leaving(&mut script).len() as u64;
+        assert_eq!(script.sender.leave_rate(), None, "data is in flight");
+        script.at(20 + 20 * round);
+        ack(&mut script, sent - 1, sent, &[]);
+    }
+    assert_eq!(sent, 28);
+    assert_eq!(script.sender.leave_rate(), Some(18 * MSS * 50), "the newest round trip");
+    assert_eq!(script.sender.leave_rate(), None);
+}
+
+#[test]
+fn sender_takes_over_rate_after_slow_start() {
+    for congestion in [Algorithm::Reno, Algorithm::Cubic] {
+        let mut script = connected(congestion, true, None);
+        script.sender.take_over(script.now, 50 * MSS);
+        assert_eq!(script.stats().cwnd, 10 * MSS, "{congestion}: slow start");
+        script.sender.congestion.controller.on_congestion(&CongestionEvent {
+            now: script.now,
+            cause: Cause::Ecn,
+            flight_size: 10 * MSS,
+        });
+        let cwnd = script.sender.congestion.controller.cwnd();
+        script.sender.take_over(script.now, 50 * MSS);
+        assert_eq!(script.stats().cwnd, cwnd + MSS, "{congestion}: 50 packets a second for 20 ms");
+    }
 }
