@@ -11,6 +11,7 @@ use rdt_crypto::PublicKey;
 use rdt_endpoint::tokio::{Endpoint, Listener, Stream};
 use rdt_endpoint::{EndpointConfig, Listen, ListenError};
 use rdt_program::files::raise_descriptor_limit;
+use rdt_program::memory::return_soon;
 use rdt_transport::{ConnectionConfig, RefuseReason};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -194,7 +195,7 @@ where
                     return Err(error);
                 }
             },
-            Some(_) = sessions.join_next() => {}
+            Some(_) = sessions.join_next() => return_soon(),
             () = &mut stop => return Ok(sessions),
         }
     }

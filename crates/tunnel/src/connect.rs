@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rdt_program::exit::IO;
 use rdt_program::files::raise_descriptor_limit;
+use rdt_program::memory::return_soon;
 use rdt_program::{Failure, TaskStop};
 use rdt_trust::Remote;
 use serde_json::json;
@@ -109,7 +110,7 @@ pub(crate) async fn accept_all(
                     sleep(ACCEPT_PAUSE).await;
                 }
             },
-            Some(_) = sessions.join_next() => {}
+            Some(_) = sessions.join_next() => return_soon(),
             () = stop.wait() => return Ok(finish(link.endpoint(), sessions).await),
             reason = &mut stopped => {
                 finish(link.endpoint(), sessions).await;
