@@ -351,9 +351,7 @@ fn configure(args: &RecvArgs) -> Result<(ServerConfig, Option<u64>), Failure> {
         None => *window = (*window).min(most),
     }
     config.listener.max_peers = args.max_peers.div_ceil(args.threads);
-    let per_source = args.max_per_source.unwrap_or(args.max_peers.div_ceil(2));
-    config.listener.max_peers_per_source =
-        u32::try_from(per_source.div_ceil(args.threads)).unwrap_or(u32::MAX);
+    config.listener.max_peers_per_source = args.max_per_source.map(|most| most.div_ceil(args.threads));
     Ok((config, (link != LinkMode::None).then_some(seed)))
 }
 

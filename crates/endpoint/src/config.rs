@@ -22,8 +22,9 @@ const DEFAULT_BACKLOG: usize = 1024;
 pub struct EndpointConfig {
     /// Limit on open connections: peers that open more are refused.
     pub max_connections: usize,
-    /// Limit on the open connections that one host has opened.
-    pub max_connections_per_source: usize,
+    /// Fixed limit on the open connections that one host has opened. `None`, the default: a host
+    /// may open one more while it has fewer than are free.
+    pub max_connections_per_source: Option<usize>,
     /// Largest number of handshakes of peers that are not complete.
     pub max_half_open: usize,
     /// Bytes that all connections together may hold, beyond holes or unread by the application.

@@ -61,9 +61,10 @@ pub struct ListenerConfig {
     /// Largest number of unfinished senders at once. Classic ones, which do not prove their
     /// addresses, never take the last quarter.
     pub max_peers: usize,
-    /// Largest number of unfinished senders of one host, if `ip_of` of the environment given to
-    /// [`Server::listen`] tells hosts apart.
-    pub max_peers_per_source: u32,
+    /// Fixed limit on the unfinished senders of one host, if `ip_of` of the environment given to
+    /// [`Server::listen`] tells hosts apart. `None`: a host may have one more while it has fewer
+    /// than are free.
+    pub max_peers_per_source: Option<usize>,
     /// Bytes that all receivers together may hold, beyond holes or unread by the application. Each
     /// receiver may hold 128 KiB of unread data regardless.
     pub memory_limit: u64,
@@ -77,13 +78,13 @@ pub struct ListenerConfig {
 }
 
 impl ListenerConfig {
-    /// Returns the default limits: 4096 senders, of which one host may have half; 2 GiB of memory,
+    /// Returns the default limits: 4096 senders, which hosts share; 2 GiB of memory,
     /// of which 512 MiB a sender; an idle timeout of 25 s.
     pub fn new(receiver: ReceiverConfig) -> Self {
         Self {
             receiver,
             max_peers: 4096,
-            max_peers_per_source: 2048,
+            max_peers_per_source: None,
             memory_limit: 2 << 30,
             peer_memory_limit: 512 << 20,
             socket_buffer: None,

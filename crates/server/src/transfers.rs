@@ -36,11 +36,10 @@ pub(crate) fn limits<P: Copy>(
 ) -> ConnectionSetConfig<P> {
     let limits = config.listener;
     let classic = ClassicConfig { receiver: limits.receiver, idle: limits.idle };
-    let per_source = usize::try_from(limits.max_peers_per_source).unwrap_or(usize::MAX);
     ConnectionSetConfig {
         classic: config.classic.then_some(classic),
         max_connections: limits.max_peers,
-        max_connections_per_source: per_source,
+        max_connections_per_source: limits.max_peers_per_source,
         memory_limit: limits.memory_limit,
         connection_memory_limit: limits.peer_memory_limit,
         socket_buffer: limits.socket_buffer,

@@ -125,16 +125,15 @@ fn session_limit_of(wanted: u32, each: u64, descriptors: u64) -> u32 {
     wanted.min(u32::try_from(allowed).unwrap_or(u32::MAX))
 }
 
-/// Returns the configuration of a server's socket. If it `is_open`, one host may have half of the
-/// connections, so that it cannot keep all others away.
+/// Returns the configuration of a server's socket. If it `is_open`, hosts share the connections, so
+/// that a few cannot keep all others away.
 ///
 /// # Errors
 /// No random numbers.
 pub fn server_endpoint(max_connections: u32, is_open: bool) -> io::Result<EndpointConfig> {
     let mut config = EndpointConfig::new()?;
     config.max_connections = max_connections as usize;
-    config.max_connections_per_source =
-        if is_open { config.max_connections.div_ceil(2) } else { config.max_connections };
+    config.max_connections_per_source = (!is_open).then_some(config.max_connections);
     Ok(config)
 }
 

@@ -93,8 +93,8 @@ pub(crate) struct ServeArgs {
     /// ends [default: 24h]
     #[arg(long, value_name = "TIME", value_parser = parse_lifetime)]
     pub(crate) ticket_lifetime: Option<Duration>,
-    /// Limit on connections at a time; further ones are refused. With --open, one host may have
-    /// half of them
+    /// Limit on connections at a time; further ones are refused. With --open, a host gets one
+    /// more only while it has fewer than are free
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub(crate) max_connections: u32,
     #[command(flatten)]

@@ -87,7 +87,7 @@ pub(crate) struct RecvArgs {
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = values::peers("--max-peers"))]
     pub(crate) max_peers: usize,
     /// Largest number of senders at once of one host: an IPv4 address, or the /56 network of an
-    /// IPv6 address [default: half of --max-peers]
+    /// IPv6 address, whatever other hosts have [default: one more while it has fewer than are free]
     #[arg(long, value_name = "N", value_parser = values::peers("--max-per-source"))]
     pub(crate) max_per_source: Option<usize>,
     /// ACKs for classic senders: one for each packet (`1`, as the reference does; costs 25 % of the

@@ -50,7 +50,7 @@ pub(super) fn bind(address: Option<SocketAddr>, slots: &PeerSlots) -> Result<End
     let bind = |address| {
         let mut config = EndpointConfig::new()?;
         config.max_connections = max.saturating_add(SPARE);
-        config.max_connections_per_source = max_per_source.saturating_add(SPARE);
+        config.max_connections_per_source = max_per_source.map(|most| most.saturating_add(SPARE));
         Endpoint::bind(address, config)
     };
     bind_asked(address, bind)

@@ -1,4 +1,4 @@
-//! Limits on peers: in all, and of one host.
+//! Limits on peers: in all, and of one host, by the rule of [`rdt_transport::ConnectionSetConfig`].
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -10,7 +10,9 @@ use rdt_udp::Remote;
 #[derive(Debug, Clone)]
 pub(super) struct PeerSlots {
     max: usize,
-    max_per_source: usize,
+    /// Fixed limit on the peers of one host. `None`: a host gets one more slot while it holds fewer
+    /// than are free.
+    max_per_source: Option<usize>,
     taken: Arc<Mutex<Taken>>,
 }
 
@@ -38,7 +40,7 @@ pub(super) struct PeerSlot {
 }
 
 impl PeerSlots {
-    pub(super) fn new(max: usize, max_per_source: usize) -> Self {
+    pub(super) fn new(max: usize, max_per_source: Option<usize>) -> Self {
         Self { max, max_per_source, taken: Arc::default() }
     }
 
@@ -47,7 +49,8 @@ impl PeerSlots {
         let source = Remote::from(peer).source();
         let mut taken = lock(&self.taken);
         let of_source = taken.by_source.get(&source).copied().unwrap_or(0);
-        if taken.counts.active >= self.max || of_source >= self.max_per_source {
+        let free = self.max.saturating_sub(taken.counts.active);
+        if free == 0 || of_source >= self.max_per_source.unwrap_or(free) {
             taken.counts.refused += 1;
             return None;
         }
@@ -58,8 +61,8 @@ impl PeerSlots {
         Some(PeerSlot { source, taken: Arc::clone(&self.taken) })
     }
 
-    /// Returns the limit on all peers, and that on those of one host.
-    pub(super) fn limits(&self) -> (usize, usize) {
+    /// Returns the limit on all peers, and the fixed one on those of one host.
+    pub(super) fn limits(&self) -> (usize, Option<usize>) {
         (self.max, self.max_per_source)
     }
 
@@ -91,7 +94,7 @@ mod tests {
 
     #[test]
     fn host_and_all_hosts_have_limits() {
-        let slots = PeerSlots::new(3, 2);
+        let slots = PeerSlots::new(3, Some(2));
         let [a, b]: [SocketAddr; 2] = ["192.0.2.1:1", "192.0.2.2:1"].map(|it| it.parse().unwrap());
         let first = slots.take(a);
         let second = slots.take("192.0.2.1:2".parse().unwrap());

@@ -90,7 +90,7 @@ pub(crate) fn command(args: &RecvArgs, wire: Wire) -> Result<(), Failure> {
     let server = Arc::new(Server {
         wire,
         log,
-        peers: PeerSlots::new(max, args.max_per_source.unwrap_or(max.div_ceil(2))),
+        peers: PeerSlots::new(max, args.max_per_source),
         stop,
         max_rate: args.max_rate.or((wire == Wire::Udp).then_some(UDP_MAX_RATE)),
         no_reverse: args.no_reverse,
@@ -381,7 +381,7 @@ impl Embedded {
         let server = Arc::new(Server {
             wire,
             log: EventLog::quiet(),
-            peers: PeerSlots::new(MAX_PEERS, MAX_PEERS),
+            peers: PeerSlots::new(MAX_PEERS, Some(MAX_PEERS)),
             stop: stop.clone(),
             // Peers are of this process.
             max_rate: None,
@@ -417,7 +417,7 @@ pub(super) mod tests {
         Server {
             wire,
             log: EventLog::quiet(),
-            peers: PeerSlots::new(1, 1),
+            peers: PeerSlots::new(1, None),
             stop: Stop::default(),
             max_rate,
             no_reverse,

@@ -34,7 +34,7 @@ const STACK: usize = 256 << 10;
 pub(super) fn serve(listener: &TcpListener, server: &Arc<Server>) {
     // On Linux the timeout of reads is that of `accept`, too.
     let _ = socket2::SockRef::from(listener).set_read_timeout(Some(LOOK_INTERVAL));
-    let refusals = PeerSlots::new(MAX_REFUSALS, MAX_REFUSALS);
+    let refusals = PeerSlots::new(MAX_REFUSALS, None);
     while !server.is_closing() {
         server.log.poll(clock::now());
         let (stream, peer) = match listener.accept() {

@@ -21,9 +21,12 @@ pub struct ConnectionSetConfig<P> {
     /// count: the newest of them, as many again and at least 64, repeat their last answers. Classic
     /// peers, which do not prove their addresses, never take the last quarter.
     pub max_connections: usize,
-    /// Limit on the open connections and classic peers of one host. A host is an IPv4 address or an
-    /// IPv6 network of 56 bits. Needs [`ip_of`](Self::ip_of).
-    pub max_connections_per_source: usize,
+    /// Fixed limit on the open connections and classic peers of one host, whatever other hosts
+    /// have. `None`: a host may open one more while it has fewer than are free, so one host gets at
+    /// most half, and each further one at most half of what is left (classic peers: of their three
+    /// quarters). A host is an IPv4 address or an IPv6 network of 56 bits. Needs
+    /// [`ip_of`](Self::ip_of).
+    pub max_connections_per_source: Option<usize>,
     /// Largest number of handshakes of peers that are not complete, each about 4 KiB. In a full
     /// table, an old one makes room for a new one. A quarter may be of peers that have not proved
     /// their addresses; with fewer than 4, every peer must prove its address first, which costs it
@@ -55,15 +58,15 @@ pub struct ConnectionSetConfig<P> {
 }
 
 impl<P> Default for ConnectionSetConfig<P> {
-    /// Returns limits for native connections only: 65,536 of them, half of them of one host, and
-    /// 1024 half-open ones; 2 GiB of memory, of which 512 MiB a peer (four times the 125 MB that 10
+    /// Returns limits for native connections only: 65,536 of them, which hosts share, and 1024
+    /// half-open ones; 2 GiB of memory, of which 512 MiB a peer (four times the 125 MB that 10
     /// Gbit/s over 100 ms have in flight, because data beyond a hole waits until it is filled). The
     /// functions that need to know the type of addresses are absent.
     fn default() -> Self {
         Self {
             classic: None,
             max_connections: 65_536,
-            max_connections_per_source: 32_768,
+            max_connections_per_source: None,
             max_half_open: 1024,
             memory_limit: 2 << 30,
             connection_memory_limit: 512 << 20,

@@ -23,7 +23,7 @@ fn both_formats_count_towards_one_limit() {
 fn host_has_its_share_over_both_formats() {
     for is_native in [false, true] {
         let mut world = World::with(is_native, None, 1000, |config| {
-            (config.listener.max_peers, config.listener.max_peers_per_source) = (8, 4);
+            (config.listener.max_peers, config.listener.max_peers_per_source) = (8, Some(4));
         });
         world.is_storing = false;
         for open in 1..=4 {

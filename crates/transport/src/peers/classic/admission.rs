@@ -59,13 +59,13 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     }
 
     /// True if a peer of this source may be connected as one more. A quarter of the slots is kept
-    /// for peers that prove their address, unless this one counts as proved. Finished peers have no
-    /// slot, but count here: their receivers stay until they are idle.
+    /// for peers that prove their address, unless this one counts as proved. Hosts share the other
+    /// three quarters by the rule of all slots, so that two of them leave room for a third.
+    /// Finished peers have no slot, but count here: their receivers stay until they are idle.
     fn has_slot(&self, source: Option<u64>, is_unproved: bool) -> bool {
         let kept = if is_unproved { self.slots.max / 4 } else { 0 };
-        self.slots.has_room_for(source)
-            && self.classic.active() < self.slots.max - kept
-            && self.classic.sources.of(source) < self.slots.max_per_source
+        let free = (self.slots.max - kept).saturating_sub(self.classic.active());
+        self.slots.has_room_for(source) && self.slots.allows(self.classic.sources.of(source), free)
     }
 
     /// Removes the oldest half-open peer.

@@ -28,7 +28,7 @@ const SECOND: u64 = 1000;
 struct Config {
     receiver: ReceiverConfig,
     max_peers: usize,
-    max_peers_per_source: usize,
+    max_peers_per_source: Option<usize>,
     memory_limit: u64,
     peer_memory_limit: u64,
     socket_buffer: Option<SocketBuffer>,
@@ -40,7 +40,7 @@ impl Config {
         Self {
             receiver,
             max_peers: 4096,
-            max_peers_per_source: 2048,
+            max_peers_per_source: None,
             memory_limit: 2 << 30,
             peer_memory_limit: 512 << 20,
             socket_buffer: None,

@@ -38,20 +38,28 @@ impl Ended {
 impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     /// True if a peer may open one more connection, perhaps in the slot of a silent one.
     pub(super) fn may_have_slot_for(&mut self, now: Instant, peer: &P) -> bool {
-        self.slots.has_room_for(self.config.source_of(peer)) || self.find_silent(now).is_some()
+        let source = self.config.source_of(peer);
+        self.slots.has_room_for(source) || self.find_replaced(now, source).is_some()
     }
 
     /// Same for a peer that has proved its keys: ends a silent connection if the set is full.
     pub(super) fn make_slot_for(&mut self, now: Instant, peer: &P) -> bool {
         let source = self.config.source_of(peer);
-        if !self.slots.has_room_for(source)
-            && let Some(id) = self.find_silent(now)
-            && let Some(entry) = self.native.connections.get_mut(&id)
-        {
-            entry.connection.end_idle(now);
-            self.process_output(id);
+        if self.slots.has_room_for(source) {
+            return true;
         }
-        self.slots.has_room_for(source)
+        let Some(id) = self.find_replaced(now, source) else { return false };
+        let Some(entry) = self.native.connections.get_mut(&id) else { return false };
+        entry.connection.end_idle(now);
+        self.process_output(id);
+        true
+    }
+
+    /// Returns the silent connection whose slot a peer of this source may have.
+    fn find_replaced(&mut self, now: Instant, source: Option<u64>) -> Option<u64> {
+        let id = self.find_silent(now)?;
+        let slot = self.native.connections.get(&id)?.account.slot.as_ref()?;
+        self.slots.may_take_over(slot, source).then_some(id)
     }
 
     /// Returns the connection whose peer has been silent the longest, if that is two thirds of the

@@ -273,7 +273,7 @@ fn connect_sources(flooded: &mut Flooded, sources: std::ops::Range<u32>, count: 
 fn one_source_has_limited_connected_peers() {
     let mut flooded = Flooded::new(|config| {
         config.max_peers = 40;
-        config.max_peers_per_source = 5;
+        config.max_peers_per_source = Some(5);
     });
     flooded.limit_sources();
     connect_sources(&mut flooded, 1..4, 9);
@@ -285,6 +285,24 @@ fn one_source_has_limited_connected_peers() {
     assert_eq!(flooded.set.classic.sources.values().count(), 2);
     connect_sources(&mut flooded, 1..2, 1);
     assert_eq!(flooded.set.classic().active(), 11, "there is room again");
+}
+
+#[test]
+fn greedy_sources_leave_places_for_others() {
+    for sources in [2, 10] {
+        let mut flooded = Flooded::new(|_| {});
+        flooded.set.config.ip_of = Some(|peer| Ipv4Addr::from_bits(peer / 10_000).into());
+        let connect = |flooded: &mut Flooded, peer| {
+            let before = flooded.set.classic().active();
+            flooded.classic(peer, 3);
+            flooded.set.classic().active() > before
+        };
+        for source in 1..=sources {
+            let greedy = (0..4096).take_while(|n| connect(&mut flooded, 10_000 * source + n)).count();
+            assert_eq!(greedy, 3072 >> source, "source {source}");
+        }
+        assert!(connect(&mut flooded, 10_000 * (sources + 1)), "after {sources} sources");
+    }
 }
 
 #[test]

@@ -156,7 +156,11 @@ fn full_set_refuses_until_place_is_free() {
     for (pattern, has_secret) in HANDSHAKES {
         let mut network = Network::new(4);
         network.add_host("192.0.2.1:1000");
-        let config = ConnectionSetConfig { max_connections: 2, ..set_config(network.now) };
+        let config = ConnectionSetConfig {
+            max_connections: 2,
+            max_connections_per_source: Some(2),
+            ..set_config(network.now)
+        };
         network.add_host_with("198.51.100.1:2000", config);
         network.hosts[SERVER].set.listen(responder());
         let connect = |network: &mut Network| {
@@ -222,8 +226,11 @@ fn ended_connections_leave_their_places() {
 fn host_takes_half_of_all_places() {
     let mut network = Network::new(6);
     network.add_host("192.0.2.1:1000");
-    let config =
-        ConnectionSetConfig { max_connections: 16, max_connections_per_source: 8, ..set_config(network.now) };
+    let config = ConnectionSetConfig {
+        max_connections: 16,
+        max_connections_per_source: Some(8),
+        ..set_config(network.now)
+    };
     network.add_host_with("198.51.100.1:2000", config);
     network.add_host("203.0.113.1:666");
     network.hosts[SERVER].set.listen(responder());
@@ -236,6 +243,30 @@ fn host_takes_half_of_all_places() {
     assert_eq!(greedy.iter().filter(|closed| closed.is_none()).count(), 8, "{greedy:?}");
     assert_eq!(greedy.last(), Some(&Some(Closed::Refused(RefuseReason::Busy))));
     assert_eq!(connect(&mut network, CLIENT), None);
+}
+
+/// Two hosts that open until they are refused leave places for others, and the freed places of one
+/// of them, too.
+#[test]
+fn greedy_hosts_leave_places_for_others() {
+    let mut network = Network::new(7);
+    network.add_host("192.0.2.1:1000");
+    let config = ConnectionSetConfig { max_connections: 16, ..set_config(network.now) };
+    network.add_host_with("198.51.100.1:2000", config);
+    network.add_host("203.0.113.1:666");
+    network.add_host("[2001:db8:0:1::1]:666");
+    // Of the same /56 network.
+    network.add_host("[2001:db8:0:2::1]:666");
+    network.hosts[SERVER].set.listen(responder());
+    let connect = |network: &mut Network, from: usize| {
+        let id = network.connect(from, SERVER, initiator(Pattern::Xx, false), b"request");
+        network.run(Duration::from_secs(2));
+        (network.hosts[from].streams[&id].closed.is_none()).then_some(id)
+    };
+    let greedy = [2, 3, 4].map(|from| (0..10).filter_map(|_| connect(&mut network, from)).count());
+    assert_eq!(greedy, [8, 4, 0]);
+    assert!(connect(&mut network, CLIENT).is_some() && connect(&mut network, CLIENT).is_some());
+    assert!(connect(&mut network, CLIENT).is_none(), "two of four");
 }
 
 #[test]
