@@ -185,6 +185,12 @@ impl Receiver {
         Some(reply)
     }
 
+    /// Drops the oldest queued replies but `count`.
+    pub(crate) fn keep_newest_replies(&mut self, count: usize) {
+        let excess = self.replies.len().saturating_sub(count);
+        self.replies.drain(..excess);
+    }
+
     /// True if a packet that leaves anyway should carry a selective ACK.
     pub(crate) fn has_ack_to_carry(&self) -> bool {
         self.stream.selective.as_ref().is_some_and(|acks| acks.is_worth_carrying())

@@ -26,6 +26,9 @@ use crate::receiver::Receiver;
 use crate::wire::classic::REPLY_LEN;
 use crate::{PayloadDiscarded, ReceiverEvent, ReceiverStats, TransmitBuf};
 
+/// Largest number of replies to a half-open peer that wait: to its SYN and the packets after which
+/// it is connected.
+const MAX_HALF_OPEN_REPLIES: usize = 4;
 /// Longest idle timeout, 100 years: a deadline after `Duration::MAX` cannot be represented.
 const MAX_IDLE: Duration = Duration::from_secs(100 * 365 * 86_400);
 
@@ -214,6 +217,10 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         if on_probation {
             self.end_probation(peer);
         }
+        // A flood of SYNs from one address gets no more answers than a transfer that begins.
+        if let Some(entry) = self.classic.table.latest_mut().filter(|entry| entry.is_half_open) {
+            entry.receiver.keep_newest_replies(MAX_HALF_OPEN_REPLIES);
+        }
     }
 
     /// Queues the peer looked up last if it may have replies.
@@ -276,11 +283,16 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         let (peer, entry) = self.classic.table.at_mut(slot)?;
         entry.account.is_queued = false;
         let before = out.segments();
-        while out.has_room(REPLY_LEN)
+        // Each answer to an address that may be forged counts.
+        let most = if entry.is_half_open { 1 } else { usize::MAX };
+        while out.segments() - before < most
+            && out.has_room(REPLY_LEN)
             && let Some(reply) = entry.poll_reply(&mut self.memory)
         {
             out.slot(REPLY_LEN)?.copy_from_slice(&reply);
-            entry.receiver.fill_acks(out);
+            if most > 1 {
+                entry.receiver.fill_acks(out);
+            }
         }
         let is_sent = out.segments() > before;
         self.queue_classic();

@@ -252,29 +252,11 @@ fn busy_server_limits_answers_to_flood() {
 #[test]
 fn data_of_one_format_limits_answers_to_flood_of_other() {
     for is_native in [false, true] {
-        let mut network = Network::new(4);
-        network.add_host("192.0.2.1:1000");
-        let classic = Some(ClassicConfig::new(ReceiverConfig::reference()));
-        let config = ConnectionSetConfig { classic, ..set_config(network.now) };
-        network.add_host_with("198.51.100.1:2000", config);
-        network.hosts[SERVER].set.listen(responder());
-        let (from, to) = ("192.0.2.9:9".parse().unwrap(), network.hosts[SERVER].address);
-        let classic_syn = packets::classic_syn(0.1, 1e6, [0.0; 2], 10);
-        let id = is_native.then(|| network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), b""));
-        match id {
-            Some(id) => network.hosts[CLIENT].streams.get_mut(&id).unwrap().finish = false,
-            None => network.inject(Datagram { from, to, bytes: classic_syn.clone() }),
-        }
-        network.run(Duration::from_secs(1));
+        let (mut network, id) = beside_data(is_native);
+        let (to, classic_syn) = (network.hosts[SERVER].address, classic_syn());
         let start = network.now;
         for n in 0..3000_u32 {
-            match id {
-                Some(id) => {
-                    let stream = network.hosts[CLIENT].streams.get_mut(&id).unwrap();
-                    stream.outgoing.extend_from_slice(&[1; 1000]);
-                }
-                None => network.inject(Datagram { from, to, bytes: packets::classic(0, &[n], &[1; 1000]) }),
-            }
+            send_data(&mut network, id, n);
             for source_number in u64::from(n) * 100..u64::from(n + 1) * 100 {
                 let syn = || syn(source_number + 1, Proof::None);
                 let bytes = if is_native { classic_syn.clone() } else { syn() };
@@ -287,8 +269,75 @@ fn data_of_one_format_limits_answers_to_flood_of_other() {
         assert!(answers[1..3].iter().all(|second| (9_000..=10_032).contains(second)), "{answers:?}");
         let received: usize =
             network.hosts[SERVER].streams.values().map(|stream| stream.incoming.len()).sum();
-        let received =
-            received + usize::try_from(network.hosts[SERVER].set.classic().received_bytes(from)).unwrap();
+        let classic = network.hosts[SERVER].set.classic().received_bytes(classic_peer());
+        let received = received + usize::try_from(classic).unwrap();
         assert!(received > 2_700_000, "{received} of 3,000,000 bytes: the flood delays the transfer");
+    }
+}
+
+fn classic_peer() -> SocketAddr {
+    "192.0.2.9:9".parse().unwrap()
+}
+
+fn classic_syn() -> Vec<u8> {
+    packets::classic_syn(0.1, 1e6, [0.0; 2], 10)
+}
+
+/// Returns a server of both formats, and the connection of a client; `None` for a classic peer.
+fn beside_data(is_native: bool) -> (Network, Option<ConnectionId>) {
+    let mut network = Network::new(4);
+    network.add_host("192.0.2.1:1000");
+    let classic = Some(ClassicConfig::new(ReceiverConfig::reference()));
+    let config = ConnectionSetConfig { classic, ..set_config(network.now) };
+    network.add_host_with("198.51.100.1:2000", config);
+    network.hosts[SERVER].set.listen(responder());
+    let to = network.hosts[SERVER].address;
+    let id = is_native.then(|| network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), b""));
+    match id {
+        Some(id) => network.hosts[CLIENT].streams.get_mut(&id).unwrap().finish = false,
+        None => network.inject(Datagram { from: classic_peer(), to, bytes: classic_syn() }),
+    }
+    network.run(Duration::from_secs(1));
+    (network, id)
+}
+
+/// Sends 1000 bytes of the connection, or packet `n` of the classic peer.
+fn send_data(network: &mut Network, id: Option<ConnectionId>, n: u32) {
+    let (from, to) = (classic_peer(), network.hosts[SERVER].address);
+    match id {
+        Some(id) => {
+            let stream = network.hosts[CLIENT].streams.get_mut(&id).unwrap();
+            stream.outgoing.extend_from_slice(&[1; 1000]);
+        }
+        None => network.inject(Datagram { from, to, bytes: packets::classic(0, &[n], &[1; 1000]) }),
+    }
+}
+
+/// SYNs of both formats beside the data of either share one limit, also if the same addresses
+/// repeat them.
+#[test]
+fn floods_of_both_formats_share_one_limit() {
+    for is_native in [false, true] {
+        let (mut network, id) = beside_data(is_native);
+        let (to, classic_syn) = (network.hosts[SERVER].address, classic_syn());
+        let start = network.now;
+        for n in 0..3000_u32 {
+            send_data(&mut network, id, n);
+            for syn_number in u64::from(n) * 50..u64::from(n + 1) * 50 {
+                let from = source(syn_number % 500);
+                network.inject(Datagram { from, to, bytes: classic_syn.clone() });
+                let from = source(1000 + syn_number % 500);
+                network.inject(Datagram { from, to, bytes: syn(syn_number + 1, Proof::None) });
+            }
+            network.run(Duration::from_millis(1));
+            while network.hosts[SERVER].set.poll_classic_event().is_some() {}
+        }
+        let answers = answers_by_second(&network, start);
+        assert!(answers[1..3].iter().all(|second| (9_000..=10_032).contains(second)), "{answers:?}");
+        for format in [false, true] {
+            let of_format = |d: &&Datagram| d.to.port() == 4000 && (d.bytes[0] & 0xF0 == 0xD0) == format;
+            let count = network.log.iter().filter(of_format).count();
+            assert!(count > 10_000, "{count} answers to one of two formats that take turns");
+        }
     }
 }
