@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::truesize;
 use rdt_crypto::{PublicKey, ResetKey, ResumptionCookie};
@@ -66,6 +66,8 @@ pub(crate) struct Core {
     /// Latest time at which input was handled. Datagrams may arrive after the caller read the
     /// clock, and output must not be earlier.
     present: Option<Instant>,
+    /// Time for which this host was suspended before the latest turn.
+    suspended: Duration,
     /// True after input was processed, until the output is sent. The output waits so that the woken
     /// tasks may write first: then ACKs travel with their data.
     is_output_pending: bool,
@@ -134,6 +136,7 @@ impl Shared {
             driver: None,
             armed: None,
             present: None,
+            suspended: rdt_udp::clock::suspended(),
             is_output_pending: false,
             is_blocked: false,
             is_closed: false,

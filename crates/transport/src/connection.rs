@@ -27,6 +27,7 @@ mod initiator;
 mod keys;
 mod machine;
 mod proof;
+mod refusals;
 mod released;
 mod streams;
 mod syns;

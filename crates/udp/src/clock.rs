@@ -14,6 +14,25 @@ pub fn unix_time() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
+/// Returns for how long this host was suspended since it was started: [`now`] stands still then.
+/// Zero on systems other than Linux.
+pub fn suspended() -> Duration {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::time::{ClockId, clock_gettime};
+        let read = |clock| Duration::try_from(clock_gettime(clock)).unwrap_or_default();
+        // A thread that is interrupted between the readings sees too long a time, so the shortest
+        // of three counts.
+        let once = || {
+            let monotonic = read(ClockId::Monotonic);
+            read(ClockId::Boottime).saturating_sub(monotonic)
+        };
+        once().min(once()).min(once())
+    }
+    #[cfg(not(target_os = "linux"))]
+    Duration::ZERO
+}
+
 /// Sleeps until `time`. For schedules of measurements alone: all other waits are on a poller, which
 /// a datagram ends.
 #[expect(clippy::disallowed_methods, reason = "real time is the schedule, and no datagram ends the wait")]

@@ -2,7 +2,7 @@
 //! and the events that wake tasks.
 
 use std::task::Context;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rdt_transport::drive::{Budget, Turn, send_out, take_in};
 use rdt_transport::{ConnectionEvent, Endpoint as _};
@@ -13,10 +13,17 @@ use crate::error::Stopped;
 /// Datagrams that one call sends before it releases the lock.
 const MAX_TRANSMIT: usize = 4 * 64;
 
+/// Shortest suspension that matters. The clocks that show it are read one after the other, so a
+/// shorter difference may be none.
+const MIN_SUSPENSION: Duration = Duration::from_millis(500);
+
 impl Core {
     /// Reads datagrams and handles due timers. Output follows by [`Core::output`], at once unless
     /// [`Core::is_output_pending`].
     pub(crate) fn input(&mut self, now: Instant) -> Turn {
+        if self.io.socket().is_some() {
+            self.note_suspension(rdt_udp::clock::suspended());
+        }
         let mut turn = Turn::default();
         let now = take_in(&mut self.set, &mut self.io, now, Budget::default(), &mut turn);
         self.present = Some(now);
@@ -26,6 +33,16 @@ impl Core {
         self.dispatch(now);
         self.is_output_pending = !self.wakes.is_empty();
         turn
+    }
+
+    /// Tells the connections of a suspension of this host since the last turn. `suspended` is the
+    /// sum of all.
+    fn note_suspension(&mut self, suspended: Duration) {
+        let time = suspended.saturating_sub(self.suspended);
+        if time >= MIN_SUSPENSION {
+            self.suspended = suspended;
+            self.set.on_suspended(time);
+        }
     }
 
     /// True if [`Core::input`] has woken tasks, which may write. Their next call sends the output.

@@ -9,6 +9,7 @@ use super::ConnectionEnv;
 use super::config::{ConnectionConfig, InitiatorConfig};
 use super::events::{Closed, RefuseReason};
 use super::proof::KeyProof;
+use super::refusals::Refusals;
 use super::streams::Established;
 use super::syns::Syns;
 use super::within::REFUSED_OPEN;
@@ -19,13 +20,6 @@ use crate::wire::native::{
 };
 use crate::{ConfigError, Trace, TransmitBuf};
 
-/// SYNs in a row to which a refusal without a proof is the only answer before it is believed:
-/// REFUSE, VERSIONS or ICMP "port unreachable". One may be forged, answer a SYN that was changed on
-/// the path, or come from a program that is starting or being replaced. A genuine SYN-ACK arrives
-/// meanwhile.
-const MAX_REFUSED_SYNS: u32 = 2;
-/// Least time between the first such refusal and the one that is believed.
-const MIN_REFUSED_TIME: Duration = Duration::from_millis(900);
 /// Shortest time after which a SYN is repeated: a busy responder needs some for its answer.
 const MIN_SYN_TIMEOUT: Duration = Duration::from_millis(50);
 /// Doublings after which that time exceeds the one for an unknown host.
@@ -56,20 +50,24 @@ pub(super) struct Opening {
     first: Vec<u8>,
     /// For the random numbers of a later step.
     entropy: Entropy,
-    /// OPEN that the responder refused, and the time when it was sent first.
-    refused_open: Option<(Instead, Instant)>,
+    refused_open: Option<RefusedOpen>,
     syns: Syns,
     started_at: Option<Instant>,
     /// SYNs since the last answer.
     attempts: u32,
     is_due: bool,
     at: Option<Instant>,
-    /// Number of SYNs since the last RETRY that were refused without a proof.
-    refused_syns: u32,
-    /// Newest of these SYNs, as a number that `attempts` counts.
-    refused_attempt: u32,
-    /// Time of the refusal of the first of them.
-    refused_at: Option<Instant>,
+    /// Refusals of SYNs since the last RETRY, without a proof.
+    refusals: Refusals,
+}
+
+/// OPEN that the responder refused.
+struct RefusedOpen {
+    instead: Instead,
+    /// Time when it was sent first.
+    sent_at: Instant,
+    /// Time since then in which the clock stood still.
+    suspended: Duration,
 }
 
 /// Result of a handshake that a SYN-ACK completed.
@@ -126,9 +124,7 @@ impl Opening {
             attempts: 0,
             is_due: true,
             at: None,
-            refused_syns: 0,
-            refused_attempt: 0,
-            refused_at: None,
+            refusals: Refusals::default(),
         };
         opening.start_noise(None)?;
         Ok(opening)
@@ -137,9 +133,10 @@ impl Opening {
     /// Writes message 1 of a new Noise handshake.
     fn start_noise(&mut self, now: Option<Instant>) -> Result<(), ConfigError> {
         // A SYN-ACK that comes later than the next SYN cannot be read.
-        let instead = self.refused_open.zip(now).map(|((instead, sent_at), now)| {
-            let age = now.saturating_duration_since(sent_at) + self.syn_timeout();
-            Instead { age_ms: u32::try_from(age.as_millis() + 1).unwrap_or(u32::MAX), ..instead }
+        let instead = self.refused_open.as_ref().zip(now).map(|(open, now)| {
+            let age = now.saturating_duration_since(open.sent_at).saturating_add(open.suspended);
+            let age = age.saturating_add(self.syn_timeout());
+            Instead { age_ms: u32::try_from(age.as_millis() + 1).unwrap_or(u32::MAX), ..open.instead }
         });
         let hello = Hello { instead, ..hello(&self.config, &self.offer, &self.env) };
         let payload = if self.pattern == Pattern::Xx { Vec::new() } else { hello.encode() };
@@ -159,7 +156,7 @@ impl Opening {
     /// [`new`](Self::new) excludes.
     pub(super) fn restart(&mut self, now: Instant) -> bool {
         self.proof = Proof::None;
-        self.refused_syns = 0;
+        self.refusals.restart(0);
         self.is_due = false;
         let next = self.syns.newest().map_or(now, |at| at + self.syn_timeout());
         self.at = Some(next.max(now));
@@ -183,7 +180,14 @@ impl Opening {
     /// Notes that an OPEN leaves, which the responder may refuse.
     pub(super) fn begin_open(&mut self, now: Instant, instead: Instead) {
         self.started_at = Some(now);
-        self.refused_open = Some((instead, now));
+        self.refused_open = Some(RefusedOpen { instead, sent_at: now, suspended: Duration::ZERO });
+    }
+
+    /// Counts time in which the clock stood still.
+    pub(super) fn on_suspended(&mut self, time: Duration) {
+        if let Some(open) = &mut self.refused_open {
+            open.suspended = open.suspended.saturating_add(time);
+        }
     }
 
     pub(super) fn give_up_at(&self) -> Option<Instant> {
@@ -232,19 +236,9 @@ impl Opening {
     }
 
     /// Handles a refusal without a proof: ICMP "port unreachable", or an answer. Returns true if it
-    /// is believed. Refusals of one SYN count once, so a host that forges them needs as long as
-    /// SYNs take.
+    /// is believed.
     pub(super) fn on_refused(&mut self, now: Instant) -> bool {
-        if self.refused_syns == 0 {
-            self.refused_at = Some(now);
-        }
-        if self.attempts > self.refused_attempt {
-            self.refused_attempt = self.attempts;
-            self.refused_syns += 1;
-        }
-        let has_lasted =
-            self.refused_at.is_some_and(|at| now.saturating_duration_since(at) >= MIN_REFUSED_TIME);
-        self.refused_syns >= MAX_REFUSED_SYNS && has_lasted
+        self.refusals.on_refused(now, self.attempts)
     }
 
     /// Handles a packet that is not sealed.
@@ -286,12 +280,12 @@ impl Opening {
         if self.attempts == 0 || self.proof == proof {
             return Progress::Pending;
         }
-        (self.refused_syns, self.refused_attempt) = (0, self.attempts);
+        self.refusals.restart(self.attempts);
         let is_first = !matches!(self.proof, Proof::Retry(_));
         self.proof = proof;
         if is_first {
             self.attempts = 0;
-            self.refused_attempt = 0;
+            self.refusals.restart(0);
             self.is_due = true;
             self.at = None;
         }

@@ -1,7 +1,7 @@
 //! State machine of a connection: packets, timers and errors that its set passes to it, datagrams
 //! and events that the set takes from it, and the steps from opening to open to ended.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rdt_crypto::ResetToken;
 
@@ -272,12 +272,30 @@ impl Connection {
                     self.fail(now, Closed::Unreachable);
                 }
             }
+            Stage::Open(streams) if streams.awaits_open_ack() => {
+                if streams.proof.as_mut().is_some_and(|proof| proof.on_refused(now)) {
+                    self.fail(now, Closed::Unreachable);
+                }
+            }
             Stage::Open(streams) => {
                 crate::Endpoint::handle_refused(&mut streams.sender, now, (), reports);
             }
             Stage::Ended => {}
         }
         self.after_call(now);
+    }
+
+    /// Counts time in which the clock stood still.
+    pub(crate) fn on_suspended(&mut self, time: Duration) {
+        match &mut self.stage {
+            Stage::Opening(opening) => opening.on_suspended(time),
+            Stage::Open(streams) => {
+                if let Some(proof) = &mut streams.proof {
+                    proof.on_suspended(time);
+                }
+            }
+            Stage::Ended => {}
+        }
     }
 
     /// True while the handshake takes place again.

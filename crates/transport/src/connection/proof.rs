@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::initiator::Opening;
 use super::keys::SealingKeys;
+use super::refusals::Refusals;
 use super::streams::seal_slot;
 use crate::TransmitBuf;
 use crate::wire::native::{self, Probe};
@@ -40,6 +41,10 @@ pub(super) struct KeyProof {
     at: Option<Instant>,
     interval: Duration,
     give_up_at: Option<Instant>,
+    /// Number of times that the message was sent.
+    sent: u32,
+    /// ICMP errors that answered an OPEN.
+    refusals: Refusals,
 }
 
 impl KeyProof {
@@ -72,6 +77,8 @@ impl KeyProof {
             at: None,
             interval,
             give_up_at,
+            sent: 0,
+            refusals: Refusals::default(),
         }
     }
 
@@ -101,6 +108,19 @@ impl KeyProof {
     /// True if this is an OPEN and its responder has not answered.
     pub(super) fn is_unanswered_open(&self) -> bool {
         self.is_open() && !self.is_answered
+    }
+
+    /// Handles an ICMP error that answers an OPEN. Returns true if it is believed, as in a
+    /// handshake.
+    pub(super) fn on_refused(&mut self, now: Instant) -> bool {
+        self.refusals.on_refused(now, self.sent)
+    }
+
+    /// Counts time in which the clock stood still.
+    pub(super) fn on_suspended(&mut self, time: Duration) {
+        if let Some(handshake) = &mut self.handshake {
+            handshake.on_suspended(time);
+        }
     }
 
     /// Starts the handshake again. Returns false if that is not possible.
@@ -155,6 +175,7 @@ impl KeyProof {
             && let Some(slot) = out.slot(self.message.len())
         {
             slot.copy_from_slice(&self.message);
+            self.sent += 1;
             return true;
         }
         if !std::mem::take(&mut self.probe_due) {

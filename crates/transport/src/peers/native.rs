@@ -333,15 +333,15 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
 
     /// Returns the time at which something expires that has no connection.
     pub(super) fn native_deadline(&self) -> Option<Instant> {
-        earlier(self.acceptor.half_open.deadline(), self.native.fin_acks.deadline())
+        let tables = earlier(self.acceptor.half_open.deadline(), self.native.fin_acks.deadline());
+        earlier(tables, self.association_deadline())
     }
 
     /// Removes what has expired and has no connection.
     pub(super) fn expire_native(&mut self, now: Instant) {
         self.native.stats.half_open_expired += self.acceptor.half_open.expire(now);
         self.native.fin_acks.expire(now);
-        self.native.held.expire(now);
-        self.acceptor.associations.expire(now);
+        self.expire_associations(now);
     }
 
     /// Tells the connections to a peer of ICMP errors.

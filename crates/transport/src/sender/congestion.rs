@@ -79,6 +79,9 @@ pub(super) struct CongestionControl {
     pub(super) controller: Box<dyn Controller>,
     /// The controller's window, limited by the sender's window W and memory, bytes.
     pub(super) cwnd: u64,
+    /// Limit on the bytes in flight until the peer has acknowledged something: in a connection
+    /// without a handshake, nothing else shows that the peer is still at its address.
+    pub(super) early: Option<u64>,
     /// Proportional rate reduction, during recovery.
     pub(super) prr: Option<Prr>,
     pub(super) pacer: Option<Pacer>,
@@ -110,6 +113,7 @@ impl CongestionControl {
         Self {
             cwnd: config.within_memory(controller.cwnd(), mss),
             controller,
+            early: None,
             prr: None,
             pacer: match config.max_rate {
                 Some(rate) => Some(Pacer::with_rate(mss as u64, rate)),
@@ -158,7 +162,7 @@ impl CongestionControl {
     pub(super) fn room(&self, in_flight: u64) -> u64 {
         match &self.prr {
             Some(prr) => prr.sndcnt(),
-            None => self.cwnd.saturating_sub(in_flight),
+            None => self.cwnd.min(self.early.unwrap_or(u64::MAX)).saturating_sub(in_flight),
         }
     }
 
@@ -278,6 +282,7 @@ impl CongestionControl {
         delivery: &mut DeliveryRate,
     ) -> Option<RateSample> {
         let (outcome, rtt) = (report.outcome, &report.path.rtt);
+        self.early = None;
         let cwnd_limited = self.is_limiting(report.blocked);
         let min_rtt = rtt.min_rtt().unwrap_or_default();
         let lost = self.take_lost();

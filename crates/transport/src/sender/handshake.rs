@@ -90,6 +90,10 @@ impl Sender {
         self.learn_path(now, peer.rtt + link.unwrap_or_default(), quality, known);
         self.peer.window.open(peer.window);
         self.meet(peer.params);
+        if peer.is_remembered {
+            let initial = u64::from(self.config.initial_window) * self.path.mss as u64;
+            self.congestion.early = Some(known.map_or(0, |known| known.early).max(initial));
+        }
         if known.is_some_and(|known| known.refuses_ecn) {
             self.path.ecn.refuse();
         }

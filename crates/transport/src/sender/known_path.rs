@@ -17,6 +17,9 @@ pub(crate) struct KnownPath {
     /// Largest number of bytes that were delivered in one round trip, at most the congestion
     /// window.
     pub(crate) window: u64,
+    /// Part of the window that a connection may use before its peer has acknowledged anything in
+    /// it, bytes; the initial window at least.
+    pub(crate) early: u64,
     /// Largest datagram confirmed by path MTU discovery, bytes.
     pub(crate) packet_size: usize,
     /// True if ECN validation failed.
@@ -44,6 +47,7 @@ impl Sender {
         Some(KnownPath {
             rtt,
             window: delivered.min(self.congestion.cwnd),
+            early: 0,
             packet_size: self.path.mtu.as_ref().map_or(0, PathMtu::size),
             refuses_ecn: self.path.ecn.state().failure().is_some(),
             loss: (1000 * self.congestion.lost).div_ceil((self.congestion.lost + self.acknowledged()).max(1)),

@@ -13,6 +13,7 @@ use crate::connection::{
     Associated, ConnectionConfig, Established, InitiatorConfig, REFUSED_OPEN, RefuseReason, Within,
 };
 use crate::peers::Admittee;
+use crate::sender::earlier;
 use crate::wire::native::{Hello, Instead, Open, REFUSE_LEN, encode_refuse};
 
 /// Time after which the initiator uses an association no more, so that further connections have
@@ -29,8 +30,6 @@ const MAX_HELD: usize = 1024;
 const MAX_GRANTED: usize = 4096;
 /// Numbers of refused OPENs that an association remembers.
 const MAX_GIVEN_UP: usize = 256;
-/// Time between two searches for expired associations.
-const SEARCH_INTERVAL: Duration = Duration::from_secs(60);
 /// Time that is added to the age of an OPEN, because delays differ.
 const AGE_MARGIN: Duration = Duration::from_secs(1);
 
@@ -107,6 +106,11 @@ impl<P: PartialEq> HeldTable<P> {
         });
     }
 
+    /// Returns the time at which the oldest association is no more used.
+    fn deadline(&self) -> Option<Instant> {
+        self.0.first().map(|(_, held)| held.associated.made_at + LIFETIME)
+    }
+
     /// Returns the next connection of an association.
     pub(super) fn next(&mut self, id: u64, rtt: Option<Duration>) -> Option<Within<'_>> {
         let (_, held) = self.0.iter_mut().find(|(held, _)| *held == id)?;
@@ -151,24 +155,25 @@ pub(super) struct GrantedTable<P> {
     entries: BTreeMap<u64, Granted<P>>,
     /// Identifiers by the times of their newest uses.
     by_use: BTreeSet<(Instant, u64)>,
+    /// Identifiers by the times of their handshakes.
+    by_age: BTreeSet<(Instant, u64)>,
     /// Newest use of an association that was removed, or the start of this side: an OPEN that was
     /// sent later, of an association that this side does not know, has opened nothing.
     known_since: Option<Instant>,
-    /// Time of the next search for expired ones.
-    search_at: Option<Instant>,
 }
 
 impl<P> GrantedTable<P> {
     /// `since` is the start of this side; without it there are no associations.
     pub(super) fn new(since: Option<Instant>) -> Self {
-        Self { entries: BTreeMap::new(), by_use: BTreeSet::new(), known_since: since, search_at: None }
+        let (by_use, by_age) = (BTreeSet::new(), BTreeSet::new());
+        Self { entries: BTreeMap::new(), by_use, by_age, known_since: since }
     }
 
     pub(super) fn is_enabled(&self) -> bool {
         self.known_since.is_some()
     }
 
-    /// Removes all: the responder's configuration has changed.
+    /// Removes all: the responder's configuration has changed, or its clock stood still.
     pub(super) fn clear(&mut self) {
         while let Some(&(_, id)) = self.by_use.first() {
             self.remove(id);
@@ -181,6 +186,7 @@ impl<P> GrantedTable<P> {
         }
         self.remove(id);
         self.by_use.insert((granted.used_at, id));
+        self.by_age.insert((granted.made_at, id));
         self.entries.insert(id, granted);
     }
 
@@ -199,22 +205,29 @@ impl<P> GrantedTable<P> {
     fn remove(&mut self, id: u64) {
         if let Some(granted) = self.entries.remove(&id) {
             self.by_use.remove(&(granted.used_at, id));
+            self.by_age.remove(&(granted.made_at, id));
             self.known_since = self.known_since.max(Some(granted.used_at));
         }
     }
 
+    /// Returns the time at which the oldest association expires.
+    fn deadline(&self) -> Option<Instant> {
+        self.by_age.first().map(|(made_at, _)| *made_at + LIFETIME + GRACE)
+    }
+
     /// Removes those that have expired, so that their secrets do not stay.
-    pub(super) fn expire(&mut self, now: Instant) {
-        if self.search_at.is_some_and(|at| now < at) {
-            return;
-        }
-        self.search_at = Some(now + SEARCH_INTERVAL);
-        let is_over = |granted: &Granted<P>| granted.made_at + LIFETIME + GRACE <= now;
-        let expired: Vec<u64> =
-            self.entries.iter().filter(|(_, granted)| is_over(granted)).map(|(id, _)| *id).collect();
-        for id in expired {
+    fn expire(&mut self, now: Instant) {
+        while let Some(&(made_at, id)) = self.by_age.first()
+            && made_at + LIFETIME + GRACE <= now
+        {
             self.remove(id);
         }
+    }
+
+    /// Sets the start of this side.
+    #[cfg(test)]
+    pub(super) fn set_start(&mut self, since: Instant) {
+        self.known_since = Some(since);
     }
 
     #[cfg(test)]
@@ -268,6 +281,29 @@ enum Verdict {
 }
 
 impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
+    /// Accounts for `time` in which this host was suspended and its clock stood still. Associations
+    /// end, because their ages are not known, and OPENs without an answer are older by this time.
+    pub fn on_suspended(&mut self, time: Duration) {
+        self.native.held.0.clear();
+        self.acceptor.associations.clear();
+        for id in &self.native.opening {
+            if let Some(entry) = self.native.connections.get_mut(id) {
+                entry.connection.on_suspended(time);
+            }
+        }
+    }
+
+    /// Returns the time at which the next association expires.
+    pub(super) fn association_deadline(&self) -> Option<Instant> {
+        earlier(self.native.held.deadline(), self.acceptor.associations.deadline())
+    }
+
+    /// Removes the associations that have expired, so that their secrets do not stay.
+    pub(super) fn expire_associations(&mut self, now: Instant) {
+        self.native.held.expire(now);
+        self.acceptor.associations.expire(now);
+    }
+
     /// Keeps the association of a connection that a peer opened by a handshake.
     pub(super) fn grant(
         &mut self,

@@ -21,6 +21,10 @@ const HALF_LIFE: Duration = Duration::from_secs(60);
 const MAX_WINDOW: u64 = 8 << 20;
 /// Window that a connection may take as a whole, bytes. Of a larger one it takes an eighth.
 const MAX_ALONE: u64 = 128 << 10;
+/// Time for which a host that was heard counts as present at its address. Later, a connection
+/// without a handshake begins with the initial window, like a server of QUIC that gets a token of
+/// an earlier connection (RFC 9000, section 8.1.3; RFC 9002, section 7.2).
+const RECENT: Duration = Duration::from_secs(60);
 /// Shortest time for which windows of new connections count.
 const MIN_GRANT_TIME: Duration = Duration::from_millis(100);
 /// Connections among which those to a host are searched.
@@ -36,15 +40,19 @@ struct Known {
     window_at: Instant,
     /// Time at which ECN validation failed last.
     ecn_failed_at: Option<Instant>,
+    /// Newest time at which the host was heard in a connection in which it has acknowledged data.
+    heard_at: Instant,
     /// Bytes that the newest connections got as windows, and the time of the first of them.
     granted: u64,
     granted_at: Instant,
 }
 
 impl Known {
-    /// True if the newest windows still count.
+    /// True if the newest windows still count: for a round trip or two, and until the host was
+    /// heard.
     fn grant_lasts(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.granted_at) <= (2 * self.path.rtt).max(MIN_GRANT_TIME)
+        let age = now.saturating_duration_since(self.granted_at);
+        age <= (2 * self.path.rtt).max(MIN_GRANT_TIME) || self.heard_at < self.granted_at
     }
 }
 
@@ -53,9 +61,9 @@ impl Known {
 pub(super) struct KnownPaths(BTreeMap<IpAddr, Known>);
 
 impl KnownPaths {
-    /// Remembers a path. Without loss, an earlier connection that filled the path more is not
-    /// forgotten.
-    pub(super) fn insert(&mut self, now: Instant, host: IpAddr, path: KnownPath) {
+    /// Remembers a path to a host that was heard at `heard_at`. Without loss, an earlier connection
+    /// that filled the path more is not forgotten.
+    pub(super) fn insert(&mut self, now: Instant, heard_at: Instant, host: IpAddr, path: KnownPath) {
         if self.0.len() >= MAX_HOSTS
             && !self.0.contains_key(&host)
             && let Some(oldest) = self.0.iter().min_by_key(|(_, known)| known.at).map(|(host, _)| *host)
@@ -63,8 +71,16 @@ impl KnownPaths {
             self.0.remove(&oldest);
         }
         let window = self.get(now, host).map_or(0, |before| before.window);
-        let new = Known { path, at: now, window_at: now, ecn_failed_at: None, granted: 0, granted_at: now };
-        let known = self.0.entry(host).or_insert(new);
+        let known = self.0.entry(host).or_insert(Known {
+            path,
+            at: now,
+            window_at: now,
+            ecn_failed_at: None,
+            heard_at,
+            granted: 0,
+            granted_at: heard_at,
+        });
+        known.heard_at = known.heard_at.max(heard_at);
         if path.window >= window || path.was_congested() && path.window > 0 {
             known.path.window = path.window.min(MAX_WINDOW);
             (known.path.loss, known.window_at) = (path.loss, now);
@@ -91,13 +107,19 @@ impl KnownPaths {
         })
     }
 
-    /// True if other connections got windows within a round trip or two.
+    /// True if other connections got windows that still count.
     fn grants(&self, now: Instant, host: IpAddr) -> bool {
         self.0.get(&host).is_some_and(|known| known.granted > 0 && known.grant_lasts(now))
     }
 
+    /// True if the host was heard within [`RECENT`].
+    fn was_heard(&self, now: Instant, host: IpAddr) -> bool {
+        self.0.get(&host).is_some_and(|known| now.saturating_duration_since(known.heard_at) < RECENT)
+    }
+
     /// Returns the part of a window of `wanted` bytes that is left of `whole` after what other
-    /// connections got within a round trip or two.
+    /// connections got within a round trip or two, and since the host was heard: if it has left its
+    /// address, what is sent there stays a window, however many connections open.
     fn grant(&mut self, now: Instant, host: IpAddr, wanted: u64, whole: u64) -> u64 {
         let Some(known) = self.0.get_mut(&host) else { return 0 };
         if !known.grant_lasts(now) {
@@ -116,12 +138,13 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         if let (Some(ip_of), Some(entry)) = (self.config.ip_of, self.native.connections.get_mut(&id))
             && let Some(path) = entry.connection.known_path()
         {
-            self.native.known_paths.insert(now, ip_of(&entry.peer), path);
+            let heard_at = entry.connection.last_active().unwrap_or(now);
+            self.native.known_paths.insert(now, heard_at, ip_of(&entry.peer), path);
         }
     }
 
-    /// Remembers the path once, when the whole outgoing stream was delivered, and leaves the rate of
-    /// a connection without more data to others. For the connection looked up last.
+    /// Remembers the path once, when the whole outgoing stream was delivered, and leaves the rate
+    /// of a connection without more data to others. For the connection looked up last.
     pub(super) fn note_delivery(&mut self, now: Instant, id: u64) {
         let Some(entry) = self.native.connections.latest_mut() else { return };
         let left = entry.connection.leave_rate();
@@ -148,8 +171,8 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     }
 
     /// Returns what is known of the path to a peer, for one more connection: a share of what the
-    /// present ones have, or what an earlier one had. Half of it if that was congested, or if it lost
-    /// packets and others begin or go on beside this one.
+    /// present ones have, or what an earlier one had. Half of it if that was congested, or if it
+    /// lost packets and others begin or go on beside this one.
     pub(super) fn path_of_new(&mut self, now: Instant, peer: &P) -> Option<KnownPath> {
         let ip_of = self.config.ip_of?;
         let host = ip_of(peer);
@@ -163,7 +186,8 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
                 {
                     (sum, present) = (sum + path.window, present + 1);
                     if present == 1 {
-                        self.native.known_paths.insert(now, host, path);
+                        let heard_at = entry.connection.last_active().unwrap_or(now);
+                        self.native.known_paths.insert(now, heard_at, host, path);
                     }
                 }
             }
@@ -178,7 +202,10 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         // Among many connections it is not known how many send to this host.
         let wanted = if is_searched { wanted } else { 0 };
         let window = self.native.known_paths.grant(now, host, wanted, whole);
-        Some(KnownPath { window, ..known })
+        // A host that was heard lately has its address still.
+        let is_recent = self.native.known_paths.was_heard(now, host);
+        let early = if is_recent { window.min(MAX_ALONE) } else { 0 };
+        Some(KnownPath { window, early, ..known })
     }
 }
 
@@ -189,7 +216,7 @@ mod tests {
     fn path(rtt_ms: u64, window: u64, is_congested: bool) -> KnownPath {
         let rtt = Duration::from_millis(rtt_ms);
         let loss = if is_congested { 21 } else { 20 };
-        KnownPath { rtt, window, packet_size: 1472, refuses_ecn: false, loss }
+        KnownPath { rtt, window, early: 0, packet_size: 1472, refuses_ecn: false, loss }
     }
 
     #[test]
@@ -199,11 +226,11 @@ mod tests {
         let ms = Duration::from_millis;
         let rtt = |known: &KnownPaths, at, n| known.get(at, host(n)).map(|path| path.rtt);
         for n in 0..1025 {
-            known.insert(epoch + ms(u64::from(n)), host(n), path(50, 0, false));
+            known.insert(epoch + ms(u64::from(n)), epoch + ms(u64::from(n)), host(n), path(50, 0, false));
         }
         let later = epoch + ms(2000);
         assert_eq!((rtt(&known, later, 0), rtt(&known, later, 1)), (None, Some(ms(50))));
-        known.insert(later, host(1), path(70, 0, false));
+        known.insert(later, later, host(1), path(70, 0, false));
         assert_eq!((rtt(&known, later, 1), rtt(&known, later, 2)), (Some(ms(70)), Some(ms(50))));
         assert_eq!(rtt(&known, later + LIFETIME, 1), None);
     }
@@ -213,13 +240,13 @@ mod tests {
         let (mut known, epoch) = (KnownPaths::default(), rdt_testing::epoch());
         let host = IpAddr::from([192, 0, 2, 1]);
         let window = |known: &KnownPaths, s| known.get(epoch + Duration::from_secs(s), host).unwrap().window;
-        known.insert(epoch, host, path(50, 1 << 30, false));
+        known.insert(epoch, epoch, host, path(50, 1 << 30, false));
         assert_eq!([0, 59, 60, 125].map(|s| window(&known, s)), [8 << 20, 8 << 20, 4 << 20, 2 << 20]);
-        known.insert(epoch, host, path(50, 1000, false));
+        known.insert(epoch, epoch, host, path(50, 1000, false));
         assert_eq!(window(&known, 0), 8 << 20);
-        known.insert(epoch, host, path(50, 0, false));
+        known.insert(epoch, epoch, host, path(50, 0, false));
         assert_eq!([0, 60].map(|s| window(&known, s)), [8 << 20, 4 << 20]);
-        known.insert(epoch, host, path(50, 1000, true));
+        known.insert(epoch, epoch, host, path(50, 1000, true));
         assert_eq!(window(&known, 0), 1000);
         assert!(known.get(epoch + 12 * LIFETIME, host).is_none());
     }
@@ -230,7 +257,7 @@ mod tests {
         let host = IpAddr::from([192, 0, 2, 1]);
         for minute in 0..10 {
             let now = epoch + minute * HALF_LIFE;
-            known.insert(now, host, path(50, if minute == 0 { 1 << 20 } else { 10 }, minute == 0));
+            known.insert(now, now, host, path(50, if minute == 0 { 1 << 20 } else { 10 }, minute == 0));
             let known = known.get(now, host).unwrap();
             assert_eq!((known.window, known.was_congested()), ((1 << 20) >> minute, true), "{minute}");
         }
@@ -240,10 +267,10 @@ mod tests {
     fn failed_ecn_is_not_tried_for_ten_minutes() {
         let (mut known, epoch) = (KnownPaths::default(), rdt_testing::epoch());
         let host = IpAddr::from([192, 0, 2, 1]);
-        known.insert(epoch, host, KnownPath { refuses_ecn: true, ..path(50, 0, false) });
+        known.insert(epoch, epoch, host, KnownPath { refuses_ecn: true, ..path(50, 0, false) });
         for (s, refuses) in [(1, true), (599, true), (600, false)] {
             let now = epoch + Duration::from_secs(s);
-            known.insert(now, host, path(50, 0, false));
+            known.insert(now, now, host, path(50, 0, false));
             assert_eq!(known.get(now, host).unwrap().refuses_ecn, refuses, "{s} s");
         }
     }
@@ -253,9 +280,27 @@ mod tests {
     fn grants_add_up_to_whole_window() {
         let (mut known, epoch) = (KnownPaths::default(), rdt_testing::epoch());
         let host = IpAddr::from([192, 0, 2, 1]);
-        known.insert(epoch, host, path(50, 1000, false));
+        known.insert(epoch, epoch, host, path(50, 1000, false));
         let grants: Vec<_> = (0..6).map(|_| known.grant(epoch, host, 300, 1000)).collect();
         assert_eq!(grants, [300, 300, 300, 300, 50, 0]);
-        assert_eq!(known.grant(epoch + Duration::from_millis(101), host, 300, 1000), 300);
+        let later = epoch + Duration::from_millis(101);
+        assert_eq!(known.grant(later, host, 300, 1000), 300);
+    }
+
+    /// Connections to a host that has left its address get one window together.
+    #[test]
+    fn grants_wait_until_host_is_heard() {
+        let (mut known, epoch) = (KnownPaths::default(), rdt_testing::epoch());
+        let (host, at) = (IpAddr::from([192, 0, 2, 1]), |s| epoch + Duration::from_secs(s));
+        known.insert(epoch, epoch, host, path(50, 1000, false));
+        let sum = |known: &mut KnownPaths, from: u64| -> u64 {
+            (from..from + 20).map(|s| known.grant(at(s), host, 300, 1000)).sum()
+        };
+        assert_eq!(sum(&mut known, 1), 1250);
+        known.insert(at(30), at(0), host, path(50, 1000, false));
+        assert_eq!((sum(&mut known, 30), known.was_heard(at(59), host)), (0, true));
+        assert!(!known.was_heard(at(60), host), "the older connection has only ended");
+        known.insert(at(60), at(60), host, path(50, 1000, false));
+        assert_eq!(known.grant(at(61), host, 300, 1000), 300);
     }
 }

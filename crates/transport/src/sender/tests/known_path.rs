@@ -13,7 +13,7 @@ fn connected(congestion: Algorithm, pacing: bool, known: Option<KnownPath>) -> S
 
 fn known(window: u64) -> KnownPath {
     let rtt = Duration::from_millis(20);
-    KnownPath { rtt, window, packet_size: 0, refuses_ecn: true, loss: 0 }
+    KnownPath { rtt, window, early: window, packet_size: 0, refuses_ecn: true, loss: 0 }
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Connections without a handshake, within an association.
 
+mod bounds;
+
 use std::time::Duration;
 
 use super::network::{DELAY, Datagram, Fate};

@@ -43,7 +43,7 @@ fn exchange(
         assert!(host.set.is_empty(), "{case}: {:?}", host.set);
         assert_eq!(
             (host.set.memory(), host.set.half_open(), host.set.poll_timeout()),
-            (0, 0, None),
+            (0, 0, host.set.association_deadline()),
             "{case}"
         );
     }

@@ -138,7 +138,7 @@ fn unreleased_connection_stays_without_timer() {
     let id = network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), b"request");
     network.run(Duration::from_secs(60));
     for host in &network.hosts {
-        assert_eq!((host.set.len(), host.set.poll_timeout()), (1, None));
+        assert_eq!((host.set.len(), host.set.poll_timeout()), (1, host.set.association_deadline()));
     }
     assert_eq!(network.hosts[CLIENT].set.get(id).unwrap().closed(), Some(&Closed::Finished));
 }

@@ -63,7 +63,9 @@ fn outage_at_end_fails_no_confirmed_stream() {
         network.rule = Box::new(|_, _| Fate::Deliver);
         network.run(Duration::from_secs(60));
         assert_eq!(closed(&network), [const { Some(Closed::Finished) }; 2], "{secs} s");
-        assert!(network.hosts.iter().all(|host| host.set.poll_timeout().is_none()), "{secs} s");
+        for host in &network.hosts {
+            assert_eq!(host.set.poll_timeout(), host.set.association_deadline(), "{secs} s");
+        }
     }
 }
 

@@ -1,0 +1,102 @@
+//! Bounds of associations: of their age, of OPENs without an answer, and of data before an answer.
+
+use super::*;
+
+/// The request was delivered, the server has restarted, and the client's host was suspended since:
+/// its clock does not show that the server was started after the request.
+#[test]
+fn suspended_client_delivers_nothing_twice() {
+    for suspended in [false, true] {
+        let mut network = associated(31, (Pattern::Ik, false));
+        let since = network.now;
+        network.run(Duration::from_secs(600));
+        let id = deliver_unanswered(&mut network);
+        network.restart(SERVER);
+        // The restart was ten minutes ago, of which the client knows nothing.
+        network.hosts[SERVER].set.acceptor.associations.set_start(since);
+        network.hosts[SERVER].set.listen(responder());
+        if suspended {
+            network.hosts[CLIENT].set.on_suspended(Duration::from_secs(601));
+        }
+        network.rule = Box::new(|_, _| Fate::Deliver);
+        network.run(Duration::from_secs(60));
+        let requests = network.hosts[SERVER].streams.values().filter(|stream| stream.incoming == REQUEST);
+        assert_eq!(requests.count(), usize::from(!suspended), "suspended: {suspended}");
+        let closed = &network.hosts[CLIENT].streams[&id].closed;
+        assert_eq!(*closed == Some(Closed::Reset), suspended, "{closed:?}");
+    }
+}
+
+/// Without any further event, the secrets of both sides go in time.
+#[test]
+fn idle_sides_erase_secrets_by_timer() {
+    let mut network = associated(32, (Pattern::Ik, false));
+    let held = |network: &Network, host: usize| network.hosts[host].set.association_deadline().is_some();
+    assert!(held(&network, CLIENT) && held(&network, SERVER));
+    network.run(Duration::from_secs(3600));
+    assert!(!held(&network, CLIENT) && held(&network, SERVER));
+    network.run(Duration::from_secs(300));
+    assert!(!held(&network, SERVER));
+    for host in &network.hosts {
+        assert_eq!(host.set.poll_timeout(), None);
+    }
+}
+
+/// ICMP errors end an OPEN as they end a handshake: two are believed.
+#[test]
+fn closed_port_ends_open() {
+    let mut network = associated(33, (Pattern::Ik, false));
+    network.rule = Box::new(|_, _| Fate::Drop);
+    let id = connect(&mut network, (Pattern::Ik, false));
+    let server = network.hosts[SERVER].address;
+    let mut closed = Vec::new();
+    for _ in 0..2 {
+        network.run(Duration::from_secs(2));
+        let now = network.now;
+        network.hosts[CLIENT].set.handle_refused(now, server, 1);
+        network.run(Duration::from_millis(1));
+        closed.push(network.hosts[CLIENT].streams[&id].closed.clone());
+    }
+    assert_eq!(closed, [None, Some(Closed::Unreachable)]);
+}
+
+/// Returns the bytes that `from` sends within one round trip of a further connection, of whose
+/// packets the server gets the first ones alone. Before it, the hosts exchanged 8 MiB each way, and
+/// nothing for `pause`.
+fn early_bytes(from: usize, pause: Duration) -> usize {
+    let large = vec![1; 8 << 20];
+    let mut network = client_and_server(34);
+    network.hosts[SERVER].reply = Some(large.clone());
+    let connect =
+        |network: &mut Network| network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), &large);
+    let first = connect(&mut network);
+    network.run(Duration::from_secs(30));
+    assert_eq!(network.hosts[CLIENT].streams[&first].closed, Some(Closed::Finished));
+    network.run(pause);
+    clear(&mut network);
+    // The server answers at once, and all of its packets are lost.
+    let (server, client) = (network.hosts[SERVER].address, network.hosts[CLIENT].address);
+    network.rule =
+        Box::new(move |_, datagram| if datagram.from == server { Fate::Drop } else { Fate::Deliver });
+    if from == SERVER {
+        network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), REQUEST);
+    } else {
+        connect(&mut network);
+    }
+    network.run(4 * DELAY);
+    assert_eq!(count(&network, SYN), 0);
+    let sender = if from == SERVER { server } else { client };
+    network.log.iter().filter(|datagram| datagram.from == sender).map(|datagram| datagram.bytes.len()).sum()
+}
+
+/// A host that may have left its address gets at most an initial window before it has answered, and
+/// one that was heard a moment ago at most 128 KiB.
+#[test]
+fn data_before_any_answer_is_bounded() {
+    for from in [CLIENT, SERVER] {
+        let recent = early_bytes(from, Duration::from_secs(1));
+        assert!((64 << 10..140 << 10).contains(&recent), "{from}: {recent}");
+        let later = early_bytes(from, Duration::from_secs(61));
+        assert!((10_000..20_000).contains(&later), "{from}: {later}");
+    }
+}
