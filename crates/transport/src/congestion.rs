@@ -33,6 +33,8 @@ pub struct AckEvent {
     pub now: Instant,
     /// Bytes newly delivered, by cumulative ACK or SACK. Without SACK a controller that does not
     /// [use PRR](Controller::uses_prr) gets the deliveries that duplicate ACKs show as they arrive.
+    /// In slow start of one that does, the part by which the window shall grow: data whose ACK waited
+    /// on the way back was in flight beside the window.
     pub acked: u64,
     /// Bytes declared lost since the previous event.
     pub lost: u64,
@@ -51,7 +53,7 @@ pub struct AckEvent {
     /// Time that the ACK took on its way back beyond the fastest one (native). It is no sign of a
     /// queue before the receiver.
     pub way_back: Duration,
-    /// Smoothed RTT.
+    /// Smoothed RTT, without [`way_back`](Self::way_back).
     pub srtt: Duration,
     /// Minimum RTT of the connection.
     pub min_rtt: Duration,

@@ -26,6 +26,7 @@ mod peer_window;
 mod stats;
 mod stream;
 mod transmit;
+mod under_way;
 mod way_back;
 
 use std::collections::VecDeque;

@@ -73,11 +73,7 @@ impl Sender {
         while !rest.is_empty() {
             let Self { state, flight, codec, path, observers, .. } = self;
             let open = *state == State::Open;
-            let run = if open {
-                coalesce(now, rest, stride, flight, codec, &mut path.rtt, observers)
-            } else {
-                None
-            };
+            let run = if open { coalesce(now, rest, stride, flight, codec, path, observers) } else { None };
             let taken = if let Some(run) = run {
                 self.stats.datagrams_received += run.count as u64;
                 self.give_up_timer.forget_unreachable();
@@ -436,7 +432,7 @@ impl Sender {
         let first = u64::from(self.config.initial_window) * outcome.mss;
         self.congestion.on_spurious(outcome, self.flight.board.in_flight(), first);
         if let Some(sample) = late_rtt.or(outcome.latest_rtt).filter(|_| timeout) {
-            self.path.rtt.on_spurious_timeout(sample);
+            self.path.on_spurious_timeout(sample);
         }
     }
 

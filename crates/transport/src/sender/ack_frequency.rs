@@ -29,7 +29,15 @@ const SMALL_WINDOW_PACKETS: u64 = 16;
 /// needs 1/1400 of the forward rate. With 256, BBR's start over 250 Mbit/s and 600 ms lost 1,836
 /// packets instead of 789.
 const MAX_PACKETS_PER_ACK: u64 = 64;
-const _: () = assert!(MAX_PACKETS_PER_ACK <= MAX_ACK_EVERY as u64);
+/// ACKs per window of data while the way back is the bottleneck (RFC 3449, section 5.2): as many as
+/// `HyStart++` needs RTT samples in a round.
+const ACKS_PER_WINDOW_SLOW_RETURN: u64 = 8;
+/// Largest request while the way back is the bottleneck, packets per ACK.
+const MAX_PACKETS_PER_ACK_SLOW_RETURN: u64 = 128;
+/// Smallest request while the way back is the bottleneck, packets per ACK. It applies from
+/// `ACKS_PER_WINDOW_SLOW_RETURN` times as many packets in flight on.
+const MIN_PACKETS_PER_ACK_SLOW_RETURN: u64 = 2;
+const _: () = assert!(MAX_PACKETS_PER_ACK_SLOW_RETURN <= MAX_ACK_EVERY as u64);
 /// Smallest RTT with requests. On shorter paths the receiver processes more packets in one turn
 /// than a request would name.
 const MIN_REQUEST_RTT: Duration = Duration::from_millis(1);
@@ -84,6 +92,8 @@ pub(super) struct AckFrequency {
     /// Bytes in flight per requested packet per ACK: ACKs per window times the MSS. 0 for no
     /// request.
     bytes_per_packet_per_ack: u64,
+    /// Smallest and largest request, packets per ACK.
+    limits: (u64, u64),
 }
 
 impl AckFrequency {
@@ -96,24 +106,36 @@ impl AckFrequency {
         if in_flight < self.request_from {
             return u16::from(in_flight < self.ack_each_below);
         }
-        let packets =
-            (in_flight / self.bytes_per_packet_per_ack).clamp(MIN_PACKETS_PER_ACK, MAX_PACKETS_PER_ACK);
+        let (least, most) = self.limits;
+        let packets = (in_flight / self.bytes_per_packet_per_ack).clamp(least, most);
         u16::try_from(packets).unwrap_or(MAX_ACK_EVERY)
     }
 }
 
 impl AckFrequency {
+    /// Returns the ACK frequency while the way back is the bottleneck.
+    fn for_slow_return(mss: u64) -> Self {
+        let bytes_per_packet_per_ack = ACKS_PER_WINDOW_SLOW_RETURN * mss;
+        Self {
+            ack_each_below: 0,
+            request_from: MIN_PACKETS_PER_ACK_SLOW_RETURN * bytes_per_packet_per_ack,
+            bytes_per_packet_per_ack,
+            limits: (MIN_PACKETS_PER_ACK_SLOW_RETURN, MAX_PACKETS_PER_ACK_SLOW_RETURN),
+        }
+    }
+
     /// Returns the ACK frequency for the packets sent now.
     ///
     /// Returns no request without SACK (duplicate ACKs must be counted) and without pacing (each
     /// ACK releases a burst). Does not reduce the ACKs while the controller lacks RTT samples:
     /// `HyStart++` needs eight in a round (RFC 9406, section 4.3). With 16 ACKs a window they would
-    /// come when half of it is sent.
+    /// come when half of it is sent. If the way back is the bottleneck, more ACKs would only wait
+    /// there.
     pub(super) fn choose(path: &Path, congestion: &CongestionControl, uses_sack: bool) -> Self {
-        const HANDSHAKE: AckFrequency =
-            AckFrequency { ack_each_below: 0, request_from: 0, bytes_per_packet_per_ack: 0 };
+        let limits = (MIN_PACKETS_PER_ACK, MAX_PACKETS_PER_ACK);
+        let handshake = Self { ack_each_below: 0, request_from: 0, bytes_per_packet_per_ack: 0, limits };
         if congestion.pacer.is_none() || !uses_sack {
-            return HANDSHAKE;
+            return handshake;
         }
         let mss = path.mss as u64;
         let controller = &congestion.controller;
@@ -125,14 +147,18 @@ impl AckFrequency {
         // sample in the first flight.
         let long = trains || path.rtt.sampled().is_some_and(|srtt| srtt >= MIN_REQUEST_RTT);
         if !long || lossy {
-            return HANDSHAKE;
+            return handshake;
         }
         if trains {
             return Self {
                 ack_each_below: 0,
                 request_from: MIN_PACKETS_PER_ACK * mss,
                 bytes_per_packet_per_ack: ACKS_PER_WINDOW_TRAINS * mss,
+                limits,
             };
+        }
+        if path.has_slow_return() {
+            return Self::for_slow_return(mss);
         }
         let bytes_per_packet_per_ack = mss * if by_window { ACKS_PER_WINDOW } else { ACKS_PER_WINDOW_BBR };
         let is_small = by_window && congestion.cwnd < SMALL_WINDOW_PACKETS * mss;
@@ -145,6 +171,7 @@ impl AckFrequency {
                 MIN_PACKETS_PER_ACK * bytes_per_packet_per_ack
             },
             bytes_per_packet_per_ack,
+            limits,
         }
     }
 }

@@ -7,6 +7,7 @@ use super::ack_frequency::RecentLoss;
 use super::blocked::{Blocked, BlockedTime};
 use super::ecn::PathEcn;
 use super::path::Path;
+use super::under_way::UnderWay;
 use super::{Sender, SenderConfig};
 use crate::congestion::{
     AckEvent, Cause, CongestionEvent, Controller, DeliveryRate, LostPacket, Pacer, Prr, PrrAck, RateSample,
@@ -77,11 +78,14 @@ pub(super) struct Reduction<'a> {
 #[expect(clippy::struct_excessive_bools, reason = "independent of each other")]
 pub(super) struct CongestionControl {
     pub(super) controller: Box<dyn Controller>,
-    /// The controller's window, limited by the sender's window W and memory, bytes.
+    /// The controller's window and what is [under way](UnderWay), limited by the sender's window W
+    /// and memory, bytes.
     pub(super) cwnd: u64,
     /// Limit on the bytes in flight until the peer has acknowledged something: in a connection
     /// without a handshake, nothing else shows that the peer is still at its address.
     pub(super) early: Option<u64>,
+    /// Data whose ACK waits on the way back; nothing if the controller has a rate.
+    under_way: UnderWay,
     /// Proportional rate reduction, during recovery.
     pub(super) prr: Option<Prr>,
     pub(super) pacer: Option<Pacer>,
@@ -114,6 +118,7 @@ impl CongestionControl {
             cwnd: config.within_memory(controller.cwnd(), mss),
             controller,
             early: None,
+            under_way: UnderWay::default(),
             prr: None,
             pacer: match config.max_rate {
                 Some(rate) => Some(Pacer::with_rate(mss as u64, rate)),
@@ -138,7 +143,8 @@ impl CongestionControl {
 
     /// True if the sender is cwnd-limited.
     pub(super) fn is_limiting(&self, blocked: &BlockedTime) -> bool {
-        blocked.used_cwnd(self.cwnd, self.capped || self.controller.pacing_rate().is_none())
+        let cwnd = self.cwnd.saturating_sub(self.under_way.bytes());
+        blocked.used_cwnd(cwnd, self.capped || self.controller.pacing_rate().is_none())
     }
 
     /// True if waiting for `why` leaves the path idle: a sample of the delivery rate then measures
@@ -153,9 +159,15 @@ impl CongestionControl {
 
     /// Returns `FlightSize` for a reduction, bytes: cwnd if the sender is cwnd-limited, else
     /// min(cwnd, `pipe`). So data that is selectively acknowledged or was sent by limited transmit
-    /// does not count (RFC 5681, section 3.2, step 2; RFC 6675, section 5, step 4.2).
+    /// does not count (RFC 5681, section 3.2, step 2; RFC 6675, section 5, step 4.2). Nor does what
+    /// is under way.
     pub(super) fn flight_size(&self, prior: &Prior, blocked: &BlockedTime) -> u64 {
-        if self.is_limiting(blocked) { self.cwnd } else { self.cwnd.min(prior.in_flight) }
+        let window = self.cwnd.saturating_sub(self.under_way.bytes());
+        if self.is_limiting(blocked) {
+            window
+        } else {
+            self.under_way.share_of(window, self.cwnd.min(prior.in_flight))
+        }
     }
 
     /// Returns the bytes that the window allows with `in_flight` bytes in flight.
@@ -212,6 +224,7 @@ impl CongestionControl {
 
     /// Returns and clears the bytes declared lost since the last call.
     fn take_lost(&mut self) -> u64 {
+        self.has_lost |= self.lost_since_ack > 0;
         std::mem::take(&mut self.lost_since_ack)
     }
 
@@ -223,6 +236,7 @@ impl CongestionControl {
     pub(super) fn on_ack_in_recovery(&mut self, delivered: u64, pipe: u64, safe: bool) {
         if let Some(prr) = &mut self.prr {
             let ssthresh = self.controller.ssthresh().unwrap_or(u64::MAX);
+            let ssthresh = ssthresh.saturating_add(self.under_way.bytes());
             prr.on_ack(&PrrAck { delivered, pipe, ssthresh, safe });
         }
     }
@@ -230,16 +244,27 @@ impl CongestionControl {
     /// Adapts to datagrams of `size` bytes with `mss` bytes of payload.
     pub(super) fn resize(&mut self, config: &SenderConfig, size: usize, mss: usize) {
         self.controller.on_mss(mss as u64);
-        self.cwnd = config.within_memory(self.controller.cwnd(), mss);
+        self.cwnd = self.window(config, mss);
         if let Some(pacer) = &mut self.pacer {
             let batch = (MAX_DATAGRAM / size).min(MAX_BATCH_SEGMENTS) * mss;
             pacer.set_sizes(mss as u64, batch as u64);
         }
     }
 
+    /// Returns the controller's window and what is under way, within the limits.
+    fn window(&self, config: &SenderConfig, mss: usize) -> u64 {
+        config.within_memory(self.controller.cwnd().saturating_add(self.under_way.bytes()), mss)
+    }
+
+    /// True if the controller is in slow start.
+    fn in_slow_start(&self) -> bool {
+        self.controller.ssthresh().is_none_or(|ssthresh| self.controller.cwnd() < ssthresh)
+    }
+
     /// Adopts window and pacing rate of the controller. Returns the pacing rate, bytes per second.
-    /// For a controller without a rate it is cwnd / `srtt`, times 2 in slow start and 1.2
-    /// afterwards (as in Linux). The configured limit applies to all.
+    /// For a controller without a rate it is its window / `srtt`, times 2 in slow start and 1.2
+    /// afterwards (as in Linux), but no more than [`UnderWay::max_rate`]. The configured limit
+    /// applies to all.
     pub(super) fn follow_controller(
         &mut self,
         now: Instant,
@@ -247,15 +272,16 @@ impl CongestionControl {
         mss: usize,
         srtt: Duration,
     ) -> Option<u64> {
-        self.cwnd = config.within_memory(self.controller.cwnd(), mss);
+        self.cwnd = self.window(config, mss);
+        let slow_start = self.in_slow_start();
         let pacer = self.pacer.as_mut()?;
         let srtt = srtt.max(Duration::from_micros(1));
+        let cwnd = self.controller.cwnd();
+        let most = self.under_way.max_rate(cwnd, slow_start);
         let rate = self.controller.pacing_rate().unwrap_or_else(|| {
-            let cwnd = self.controller.cwnd();
-            let slow_start = self.controller.ssthresh().is_none_or(|ssthresh| cwnd < ssthresh);
             let gain = if slow_start { 20 } else { 12 };
             let per_second = u128::from(cwnd) * 1_000_000_000 * gain / (10 * srtt.as_nanos());
-            u64::try_from(per_second).unwrap_or(u64::MAX)
+            u64::try_from(per_second).unwrap_or(u64::MAX).min(most)
         });
         let rate = if config.pacing { rate } else { u64::MAX };
         let limit = config.max_rate.unwrap_or(u64::MAX);
@@ -271,7 +297,7 @@ impl CongestionControl {
     pub(super) fn restart_after_idle(&mut self, config: &SenderConfig, mss: usize) {
         if self.pacer.is_none() {
             self.controller.reopen_from(u64::from(config.initial_window) * mss as u64);
-            self.cwnd = config.within_memory(self.controller.cwnd(), mss);
+            self.cwnd = self.window(config, mss);
         }
     }
 
@@ -288,6 +314,7 @@ impl CongestionControl {
         let lost = self.take_lost();
         self.recent_loss.update(outcome, rtt.srtt(), lost);
         self.lost += lost;
+        let slow_start = self.in_slow_start();
         let controller = &mut self.controller;
         if controller.train() > 0
             && let Some(train) = delivery.train()
@@ -295,7 +322,13 @@ impl CongestionControl {
             controller.on_train(train);
         }
         let rate = delivery.sample(min_rtt);
+        let way_back = report.path.way_back.delay();
+        if self.pacer.is_some() && controller.uses_prr() && controller.pacing_rate().is_none() {
+            let rate = rate.map(|sample| sample.delivery_rate);
+            self.under_way.on_ack(outcome.now, rate, way_back, slow_start);
+        }
         let bytes = outcome.bytes - outcome.old_path_bytes;
+        let growth = if slow_start { self.under_way.share_of(controller.cwnd(), bytes) } else { bytes };
         self.fastest = self.fastest.max(rate.map_or(0, |sample| sample.delivery_rate));
         if let Some(sample) = rate.filter(|sample| !sample.app_limited) {
             self.newest = sample.delivery_rate;
@@ -309,15 +342,15 @@ impl CongestionControl {
             now: outcome.now,
             // Duplicate ACKs do not raise the window of a loss-based controller (RFC 5681,
             // section 3.2).
-            acked: if controller.uses_prr() { bytes } else { newly_delivered },
+            acked: if controller.uses_prr() { growth } else { newly_delivered },
             lost,
             prior_in_flight: report.prior_in_flight,
             in_flight: report.in_flight,
             cwnd_limited,
             episode: report.episode,
             latest_rtt: latest_rtt.and(if report.reorders { report.path.mean_rtt } else { latest_rtt }),
-            way_back: report.path.way_back.delay(),
-            srtt: rtt.srtt(),
+            way_back,
+            srtt: report.path.forward.srtt(),
             min_rtt,
             delivered: delivery.delivered(),
             rate,
@@ -339,10 +372,12 @@ impl CongestionControl {
         }
     }
 
-    /// Ends PRR, and leaves nothing to undo: a retransmission timeout or a new path changes the
-    /// window by other rules.
+    /// Ends PRR, and leaves nothing to undo or to count as under way: a retransmission timeout or a
+    /// new path changes the window by other rules.
     pub(super) fn forget_recovery(&mut self) {
         self.prr = None;
+        self.cwnd = self.cwnd.saturating_sub(self.under_way.bytes());
+        self.under_way = UnderWay::default();
         self.undoable = false;
     }
 
@@ -392,7 +427,7 @@ impl Sender {
 
     /// Adopts window and pacing rate of the controller.
     pub(super) fn pace(&mut self, now: Instant) {
-        let srtt = self.path.rtt.srtt();
+        let srtt = self.path.forward.srtt();
         if let Some(rate) = self.congestion.follow_controller(now, &self.config, self.path.mss, srtt) {
             self.observers.on(now, &Trace::Paced { rate });
         }

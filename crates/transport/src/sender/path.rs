@@ -12,6 +12,12 @@ use crate::wire::{Codec, Echo};
 /// RTT assumed before the first sample (RFC 9002, section 6.2.2).
 pub(crate) const INITIAL_RTT: Duration = Duration::from_millis(333);
 
+/// Delay of the newest ACK from which on the way back counts as a bottleneck: a full packet at 2.4
+/// Mbit/s, so that the jitter of a wireless or a busy host is none.
+const SLOW_RETURN_DELAY: Duration = Duration::from_millis(5);
+/// The delay is at least one part in this many of the minimum RTT, too.
+const SLOW_RETURN_PART_OF_RTT: u32 = 4;
+
 /// Send times of packets that an ACK reports, for RTT samples.
 pub(super) struct Trips {
     /// Arrival of the ACK.
@@ -51,6 +57,8 @@ pub(super) struct Path {
     /// the congestion controller.
     pub(super) first_number: u64,
     pub(super) rtt: Rtt,
+    /// Estimate from the same samples less the delay of the way back, for congestion control.
+    pub(super) forward: Rtt,
     /// Moving average, with a gain of 1/16, of the RTT samples less the delay of the way back.
     pub(super) mean_rtt: Option<Duration>,
     pub(super) way_back: WayBack,
@@ -71,6 +79,7 @@ impl Path {
         Self {
             first_number: 0,
             rtt: Rtt::new(config.rto),
+            forward: Rtt::new(config.rto),
             mean_rtt: None,
             way_back: WayBack::default(),
             mtu: config.path_mtu(),
@@ -88,8 +97,15 @@ impl Path {
         self.ecn.restart(next_number, largest_acked);
         self.mean_rtt = None;
         self.way_back = WayBack::default();
-        self.rtt = Rtt::new(config.rto);
-        self.rtt.on_handshake(INITIAL_RTT, config.min_rto, RttQuality::Provisional);
+        (self.rtt, self.forward) = (Rtt::new(config.rto), Rtt::new(config.rto));
+        self.on_handshake(INITIAL_RTT, config.min_rto, RttQuality::Provisional);
+    }
+
+    /// Starts with the RTT of the handshake.
+    pub(super) fn on_handshake(&mut self, rtt: Duration, min_rto: Duration, quality: RttQuality) {
+        for estimate in [&mut self.rtt, &mut self.forward] {
+            estimate.on_handshake(rtt, min_rto, quality);
+        }
     }
 
     /// Measures the way back of an ACK with this send time. It echoes a transmission that left at
@@ -126,17 +142,31 @@ impl Path {
     }
 
     /// Processes a valid RTT sample, one of about `samples` per RTT.
-    fn on_sample(&mut self, sample: Duration, samples: u32) {
+    pub(super) fn on_sample(&mut self, sample: Duration, samples: u32) {
         self.rtt.on_sample(sample, samples);
         let without = self.without_way_back(sample);
+        self.forward.on_sample(without, samples);
         let mean = self.mean_rtt.unwrap_or(without);
         self.mean_rtt = Some((mean * 15 + without) / 16);
+    }
+
+    /// Handles a spurious timeout: the original's ACK arrived after `sample`.
+    pub(super) fn on_spurious_timeout(&mut self, sample: Duration) {
+        self.rtt.on_spurious_timeout(sample);
+        self.forward.on_spurious_timeout(self.without_way_back(sample));
     }
 
     /// Subtracts the delay of the way back from the RTT sample of an ACK, but leaves no less than
     /// the minimum RTT.
     pub(super) fn without_way_back(&self, rtt: Duration) -> Duration {
         rtt.saturating_sub(self.way_back.delay()).max(self.rtt.min_rtt().unwrap_or_default())
+    }
+
+    /// True if ACKs wait so long on the way back that it is presumably the bottleneck.
+    pub(super) fn has_slow_return(&self) -> bool {
+        let delay = self.way_back.delay();
+        let min_rtt = self.rtt.min_rtt().unwrap_or_default();
+        delay >= SLOW_RETURN_DELAY && delay * SLOW_RETURN_PART_OF_RTT >= min_rtt
     }
 
     /// Subtracts the receiver's ACK delay from an RTT sample, unless the result is below the

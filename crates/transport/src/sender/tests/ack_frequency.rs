@@ -1,8 +1,8 @@
 //! ACK frequency that data packets request.
 
-use super::native::{connected_to, piece, small};
+use super::native::{MSS, ack, answer_to, connected_to, piece, recv_ack_after, small};
 use super::*;
-use crate::wire::native::Params;
+use crate::wire::native::{self, Params};
 use crate::{LossDetection, SenderConfig};
 
 /// Returns the ACK frequencies that the packets of a first flight of `window` packets request, on a
@@ -51,6 +51,32 @@ fn hystart_gets_samples_early_in_round() {
 fn small_windows_ask_for_each_packet() {
     for (window, every) in [(15, 1), (16, 0)] {
         assert_eq!(asked(window, |_| {}), vec![every; window as usize], "a window of {window}");
+    }
+}
+
+/// A quarter of the round trip of 100 ms.
+#[test]
+fn slow_way_back_gets_few_acks() {
+    for (took, every) in [(0, 0), (24, 0), (26, 4)] {
+        let mut script = connected_to(
+            SenderConfig {
+                congestion: Algorithm::Fixed(40),
+                initial_window: 40,
+                window: 40,
+                pacing: true,
+                ..small()
+            },
+            Params::default(),
+        );
+        script.sender.write(&vec![0; 100_000]).unwrap();
+        let sent: usize = (100..200).map(|at| script.at(at).datagrams().len()).sum();
+        assert_eq!(sent, 40);
+        ack(script.at(200), 0, 1, &[]);
+        script.datagrams();
+        let second = native::Ack { ack: 2 * MSS, window: 1 << 20, ..answer_to(1) };
+        recv_ack_after(script.at(200 + took), ms(took), &second, &[]);
+        let asked: Vec<u16> = script.datagrams().iter().map(|datagram| piece(datagram).ack_every).collect();
+        assert_eq!(asked, [every], "{took} ms longer than the fastest");
     }
 }
 

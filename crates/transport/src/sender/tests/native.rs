@@ -109,11 +109,16 @@ pub(super) fn ack_bytes(script: &mut Script, packet_number: u64, below: u64, win
     recv_ack(script, &native::Ack { ack: below, window, ..answer_to(packet_number) }, &[]);
 }
 
+/// Takes an ACK that leaves in the instant of its arrival: the way back takes no time.
 pub(super) fn recv_ack(script: &mut Script, ack: &native::Ack, blocks: &[SackBlock]) {
+    recv_ack_after(script, Duration::ZERO, ack, blocks);
+}
+
+/// Takes an ACK that was on its way for so long.
+pub(super) fn recv_ack_after(script: &mut Script, took: Duration, ack: &native::Ack, blocks: &[SackBlock]) {
     let mut blocks = blocks.to_vec();
     blocks.sort_unstable_by_key(|block| block.start);
-    // It leaves in the instant of its arrival: the way back takes no time.
-    let sent_us = u32::try_from((script.now - script.epoch).as_micros()).unwrap();
+    let sent_us = u32::try_from((script.now - script.epoch - took).as_micros()).unwrap();
     let ack = &native::Ack { sent_us, ..*ack };
     let mut body = vec![0; ack_body_len(blocks.len())];
     let len = encode_ack_body(ack, &blocks, &mut body);
