@@ -11,6 +11,7 @@
 //! | `flow_metrics.rs` | definitions of metrics that all engines share |
 
 #[cfg(target_os = "linux")]
+mod both_ways;
 mod command;
 mod flow_metrics;
 #[cfg(target_os = "linux")]

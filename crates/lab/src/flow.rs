@@ -93,6 +93,9 @@ pub struct Flow {
     pub device_mtu: Option<u32>,
     /// True if data flows from the second host to the first.
     pub reverse: bool,
+    /// Name of the flow whose connection has this flow as its other direction. `None`: the flow has a
+    /// connection of its own.
+    pub answers: Option<String>,
     /// Congestion control: `reno`, `cubic`, `bbr`, `fixed:N`, or a name that the kernel knows.
     pub cc: Option<String>,
     /// Loss recovery: `rack`, `sack`, `newreno`, `reno`, `tahoe`, `base-only`.
@@ -155,6 +158,7 @@ impl Flow {
             spacing: Spacing::Constant,
             device_mtu: None,
             reverse: false,
+            answers: None,
             cc: None,
             recovery: None,
             initial_window: None,
@@ -193,6 +197,7 @@ impl Flow {
             ("poisson", (self.spacing == Spacing::Poisson).then_some(Value::Bool(true))),
             ("device_mtu", self.device_mtu.map(Value::from)),
             ("reverse", self.reverse.then_some(Value::Bool(true))),
+            ("answers", self.answers.as_deref().map(Value::from)),
             ("cc", self.cc.as_deref().map(Value::from)),
             ("recovery", self.recovery.as_deref().map(Value::from)),
             ("initial_window", self.initial_window.map(Value::from)),

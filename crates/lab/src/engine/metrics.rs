@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use rdt_emulator::spec::PathSpec;
 use rdt_emulator::{Bitrate, Direction, DropCause, Link, LinkConfig, VaryingRate};
-use rdt_sim::{Arrived, Bins, Mark, Outcome, SenderNode, Simulation, Transfer, WindowHistory, WireId};
+use rdt_sim::{Arrived, Bins, Limits, Mark, Outcome, Simulation, Transfer, WindowHistory, WireId};
+use rdt_transport::{Closed, SenderStats};
 
 use super::Run;
 use super::flow_metrics::{
@@ -89,12 +90,11 @@ fn transfer(
     measure: &Measure,
     metrics: &mut FlowMetrics<'_>,
 ) -> Delivered {
-    let node = simulation.sender(placed.from);
     let nothing = Transfer::default();
-    let received = simulation.server(placed.to).transfers.get(&placed.from).unwrap_or(&nothing);
-    let over = received.completed_at.or(node.ended_at.map(|at| at - simulation.epoch()));
+    let Ends { received, over, has_failed, stats, limits } =
+        if placed.both_ways { Ends::of_stream(simulation, placed) } else { Ends::of(simulation, placed) };
+    let received = received.unwrap_or(&nothing);
     let end = over.unwrap_or(ended).min(ended);
-    let has_failed = matches!(node.outcome, Outcome::Failed { .. } | Outcome::Closed(_));
     let received = Received {
         bytes: received.bytes,
         first_byte: received.first_byte_at,
@@ -107,9 +107,8 @@ fn transfer(
     };
     let cut = received.add_to(measure, metrics);
     metrics.count("failed", has_failed.into());
-    counters(node, metrics);
-    if let Some(observers) = &placed.observers {
-        let it = simulation.limits(placed.from, &observers.limits);
+    counters(&stats, metrics);
+    if let (Some(observers), Some(it)) = (&placed.observers, limits) {
         let times = [it.start, it.application, it.recovery, it.peer_window, it.link, it.cwnd, it.host];
         metrics.limits(times.map(|time| time.as_secs_f64()), it.life().as_secs_f64());
         observed(observers, placed.start, cut, metrics);
@@ -123,9 +122,54 @@ fn transfer(
     received.delivered
 }
 
+/// Both ends of a transfer.
+struct Ends<'a> {
+    received: Option<&'a Transfer>,
+    /// Time at which the transfer was complete, or failed.
+    over: Option<Duration>,
+    has_failed: bool,
+    stats: SenderStats,
+    limits: Option<Limits>,
+}
+
+impl<'a> Ends<'a> {
+    /// Returns those of a flow with a connection of its own.
+    fn of(simulation: &'a Simulation, placed: &Placed<'_>) -> Self {
+        let node = simulation.sender(placed.from);
+        let received = simulation.server(placed.to).transfers.get(&placed.from);
+        let completed = received.and_then(|it| it.completed_at);
+        let limits = |it: &Observers| simulation.limits(placed.from, &it.limits);
+        Self {
+            received,
+            over: completed.or(node.ended_at.map(|at| at - simulation.epoch())),
+            has_failed: matches!(node.outcome, Outcome::Failed { .. } | Outcome::Closed(_)),
+            stats: node.stats(),
+            limits: placed.observers.as_ref().map(limits),
+        }
+    }
+
+    /// Returns those of one direction of a connection, which is the only one of its nodes.
+    fn of_stream(simulation: &'a Simulation, placed: &Placed<'_>) -> Self {
+        let (node, peer) = (simulation.connections(placed.from), simulation.connections(placed.to));
+        let received = peer.exchanges.values().next().map(|it| &it.received);
+        let sent = node.exchanges.iter().next();
+        let closed = sent.and_then(|(_, it)| it.closed.as_ref());
+        let stats = sent.and_then(|(id, _)| node.set.get(*id)).map(|it| it.stats().sender);
+        let limits = |it: &Observers| {
+            sent.map(|(id, _)| simulation.limits_of_connection(placed.from, *id, &it.limits))
+        };
+        Self {
+            received,
+            over: received.and_then(|it| it.completed_at),
+            has_failed: closed.is_some_and(|closed| *closed != Closed::Finished),
+            stats: stats.unwrap_or_default(),
+            limits: placed.observers.as_ref().and_then(limits),
+        }
+    }
+}
+
 /// Adds the counters of a sender.
-fn counters(node: &SenderNode, metrics: &mut FlowMetrics<'_>) {
-    let stats = node.stats();
+fn counters(stats: &SenderStats, metrics: &mut FlowMetrics<'_>) {
     for (name, count) in [
         ("retransmitted", stats.retransmitted),
         ("lost", stats.lost),

@@ -11,7 +11,7 @@ use super::flow_metrics::{fixed_warm_up, keeps_series};
 use super::words::{
     application, check, connection_seed, is_random, read_policy, sender, server, shares_air, source, start,
 };
-use super::{Engine, EngineError, Run, metrics};
+use super::{Engine, EngineError, Run, both_ways, metrics};
 use crate::cell::{Cell, Physics};
 use crate::experiment::Measure;
 use crate::flow::{Flow, FlowKind, UDP_HEADERS};
@@ -26,15 +26,18 @@ pub(super) struct VirtualTime;
 pub(super) struct Placed<'a> {
     pub(super) flow: &'a Flow,
     pub(super) start: Duration,
-    /// Node that sends: a sender or a source.
+    /// Node that sends: a sender, a source, or one with a connection.
     pub(super) from: NodeId,
-    /// Node that receives: a server or a sink.
+    /// Node that receives: a server, a sink, or one with a connection.
     pub(super) to: NodeId,
+    /// True if both nodes have one connection, with another flow the other way.
+    pub(super) both_ways: bool,
     /// Observers of the sender. `None` for a source.
     pub(super) observers: Option<Observers>,
 }
 
-/// Observers of one sender.
+/// Observers of one sender. Clones share their results.
+#[derive(Clone)]
 pub(super) struct Observers {
     /// Samples of its state.
     pub(super) samples: Recorder,
@@ -69,9 +72,17 @@ impl Engine for VirtualTime {
         }
         // If nothing is drawn, neither are the packet numbers that connections skip.
         let connections = if is_random(physics) { seed } else { 0 };
-        for (index, flow) in physics.flows.iter().enumerate() {
-            let seeds = (seed, connections);
-            flows.push(place(flow, index as u64, seeds, measure, &wires, &mut simulation)?);
+        let seeds = (seed, connections);
+        let answer = |flow: &Flow| both_ways::answer(&physics.flows, flow);
+        for (index, flow) in physics.flows.iter().enumerate().filter(|(_, flow)| flow.answers.is_none()) {
+            let index = index as u64;
+            match answer(flow) {
+                Some(answer) => {
+                    let pair = [(flow, index), answer];
+                    flows.extend(both_ways::place(pair, seeds, measure, &wires, &mut simulation)?);
+                }
+                None => flows.push(place(flow, index, seeds, measure, &wires, &mut simulation)?),
+            }
         }
         match physics.duration {
             Some(duration) => simulation.run_until(duration),
@@ -140,7 +151,7 @@ fn place<'a>(
     }
     let cut = fixed_warm_up(flow, start, measure).filter(|_| !keeps_series(measure));
     let observers = is_sender.then(|| observe(from, measure.series, cut, simulation));
-    Ok(Placed { flow, start, from, to, observers })
+    Ok(Placed { flow, start, from, to, both_ways: false, observers })
 }
 
 /// Attaches observers to a sender, whose route is known. From sample `summarised_from` on only the
@@ -151,21 +162,37 @@ fn observe(
     summarised_from: Option<usize>,
     simulation: &mut Simulation,
 ) -> Observers {
-    let samples = match summarised_from {
-        Some(from) => Recorder::summarising(simulation.epoch(), interval, from),
-        None => Recorder::new(simulation.epoch(), interval),
-    };
-    let marks = Marks::new(simulation.epoch());
     let limits = simulation.measure_limits(sender);
-    let window = WindowRecorder::default();
-    let all: Vec<Box<dyn Observer>> = vec![
-        Box::new(samples.clone()),
-        Box::new(marks.clone()),
-        Box::new(limits.clone()),
-        Box::new(window.clone()),
-    ];
-    simulation.sender_mut(sender).observe(Box::new(all));
-    Observers { samples, marks, limits, window }
+    let observers = Observers::new(simulation, limits, interval, summarised_from);
+    simulation.sender_mut(sender).observe(observers.attached());
+    observers
+}
+
+impl Observers {
+    pub(super) fn new(
+        simulation: &Simulation,
+        limits: LimitRecorder,
+        interval: Duration,
+        summarised_from: Option<usize>,
+    ) -> Self {
+        let samples = match summarised_from {
+            Some(from) => Recorder::summarising(simulation.epoch(), interval, from),
+            None => Recorder::new(simulation.epoch(), interval),
+        };
+        let marks = Marks::new(simulation.epoch());
+        Self { samples, marks, limits, window: WindowRecorder::default() }
+    }
+
+    /// Returns the observer to attach, which shares its results with these.
+    pub(super) fn attached(&self) -> Box<dyn Observer> {
+        let all: Vec<Box<dyn Observer>> = vec![
+            Box::new(self.samples.clone()),
+            Box::new(self.marks.clone()),
+            Box::new(self.limits.clone()),
+            Box::new(self.window.clone()),
+        ];
+        Box::new(all)
+    }
 }
 
 #[cfg(test)]
@@ -397,6 +424,27 @@ mod tests {
         // The ACKs of the first flow wait in the queue of the second.
         assert!((3e6..9.8e6).contains(&a) && (1.5e6..2e6).contains(&b), "{a} and {b}");
         assert!(run.metrics["jain"] < 0.9 && (run.metrics["sum"] / (a + b) - 1.0).abs() < 0.1);
+    }
+
+    #[test]
+    fn answer_is_the_other_direction_of_one_connection() {
+        let path = "rtt = '20ms'\nrate = '10mbit'\nqueue = '100p'\n[reverse]\nrate = '2mbit'";
+        let rdt = |name: &str, cc: &str| Flow { cc: Some(cc.to_owned()), ..Flow::new(name) };
+        let back = Flow { reverse: true, answers: Some("a".to_owned()), ..rdt("b", "cubic") };
+        let both = run(&cell(path, 20, vec![rdt("a", "reno"), back.clone()]), 1);
+        let (a, b) = (both.metrics["a.goodput"], both.metrics["b.goodput"]);
+        assert!((8e6..9.8e6).contains(&a) && (1.4e6..2e6).contains(&b), "{a} and {b}");
+        assert!(both.metrics["a.packets-sent"] > 14_000.0 && both.metrics["b.rtt-mean"] > 0.02);
+        let alone = Flow { answers: None, ..back.clone() };
+        assert_ne!(both.hash, run(&cell(path, 20, vec![rdt("a", "reno"), alone]), 1).hash);
+        for odd in [
+            Flow { reverse: false, ..back.clone() },
+            Flow { answers: Some("c".to_owned()), ..back.clone() },
+            Flow { answers: Some("b".to_owned()), ..back },
+        ] {
+            let cell = cell(path, 1, vec![rdt("a", "reno"), odd]);
+            assert!(VirtualTime.run(&cell, 1, &Measure::default(), &Stop::default(), None).is_err());
+        }
     }
 
     #[test]

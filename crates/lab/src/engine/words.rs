@@ -15,7 +15,7 @@ use rdt_transport::{
     RtoPolicy, SenderConfig, WindowConfig,
 };
 
-use super::EngineError;
+use super::{EngineError, both_ways};
 use crate::cell::{EngineKind, Physics};
 use crate::flow::{DEFAULT_PACKET, Flow, FlowKind, Reads, Spacing, UDP_HEADERS};
 
@@ -45,6 +45,7 @@ pub(super) fn flow_error(flow: &Flow, message: impl std::fmt::Display) -> Engine
 /// value that they cannot apply.
 pub(super) fn check(physics: &Physics) -> Result<(), EngineError> {
     for flow in &physics.flows {
+        both_ways::check(physics, flow)?;
         if flow.kind == FlowKind::Udp {
             check_source(flow)?;
         } else if physics.engine == EngineKind::Packets {

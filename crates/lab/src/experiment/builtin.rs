@@ -59,6 +59,7 @@ const BUILTIN: &[Builtin] = builtin! {
     "004-H" "004-h.toml"
     "004-I" "004-i.toml"
     "CIPHER" "cipher.toml"
+    "HOME-UPLINKS" "home-uplinks.toml"
 };
 
 /// Returns all experiments that are part of the program, by their identities.

@@ -22,7 +22,7 @@ enum Kinds {
 
 /// Words of a flow that a factor may vary, each with the kinds of flows that have it. The last
 /// column describes its values, as the end of an error sentence.
-const WORDS: [(&str, Kinds, &str); 27] = [
+const WORDS: [(&str, Kinds, &str); 28] = [
     ("kind", Kinds::All, "rdt, classic, tcp or udp"),
     ("count", Kinds::All, "a number of equal flows, which are named NAME1, NAME2 and so on"),
     ("start", Kinds::All, "a time such as 10s, or two such as 0s..100ms between which each repetition draws"),
@@ -34,6 +34,11 @@ const WORDS: [(&str, Kinds, &str); 27] = [
     ("spacing", Kinds::Udp, "constant or poisson"),
     ("device-mtu", Kinds::Udp, "the MTU of the sender's device in bytes, such as 1500"),
     ("reverse", Kinds::All, "true or false"),
+    (
+        "answers",
+        Kinds::NotClassic,
+        "the name of the flow whose connection has this flow as its other direction, or none",
+    ),
     ("cc", Kinds::Transport, "reno, cubic, bbr, fixed:N with N packets, or a name that the kernel knows"),
     ("recovery", Kinds::NotClassic, "rack, sack, newreno, reno, tahoe or base-only"),
     ("sack", Kinds::NotClassic, "on or off"),
@@ -164,6 +169,7 @@ impl FlowDraft {
         match word {
             "cc" if value.is_empty() => return Err("'' is no name".to_owned()),
             "cc" => flow.cc = Some(value.to_owned()),
+            "answers" => flow.answers = (value != "none").then(|| value.to_owned()),
             "recovery" => {
                 if !SACK_RECOVERIES.iter().chain(&PLAIN_RECOVERIES).any(|known| *known == value) {
                     return Err(format!("'{value}' is no rule of loss recovery"));

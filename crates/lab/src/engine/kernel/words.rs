@@ -198,6 +198,9 @@ fn check(flow: &Flow, physics: &Physics) -> Result<(), EngineError> {
     if !has_end {
         return refuse(&"it never ends: write for, stop or bytes");
     }
+    if flow.answers.is_some() {
+        return refuse(&"connections with data both ways run in virtual time: use the engine 'virtual'");
+    }
     match flow.kind {
         FlowKind::Udp if flow.device_mtu.is_some() && !uses_ipv6(physics) => {
             return refuse(&"device-mtu makes fragments of IPv6: write ipv6 = \"on\" in [kernel]");
