@@ -8,7 +8,7 @@ use rdt::transport::{ConnectionConfig, ConnectionSetConfig, InitiatorConfig, Res
 
 use super::*;
 
-/// Datagrams of at least this length have data; none is between this and an ACK with all its blocks.
+/// Datagrams of at least this length have data. An ACK with all its blocks is shorter.
 const DATA: usize = 600;
 /// Applications start within this time, drawn for each seed: the same drops of a queue would repeat
 /// with each seed otherwise (Floyd and Jacobson, "Traffic phase effects in packet-switched

@@ -93,8 +93,8 @@ pub struct Flow {
     pub device_mtu: Option<u32>,
     /// True if data flows from the second host to the first.
     pub reverse: bool,
-    /// Name of the flow whose connection has this flow as its other direction. `None`: the flow has a
-    /// connection of its own.
+    /// Name of the flow whose connection has this flow as its other direction. `None`: the flow has
+    /// a connection of its own.
     pub answers: Option<String>,
     /// Congestion control: `reno`, `cubic`, `bbr`, `fixed:N`, or a name that the kernel knows.
     pub cc: Option<String>,

@@ -33,8 +33,8 @@ pub struct AckEvent {
     pub now: Instant,
     /// Bytes newly delivered, by cumulative ACK or SACK. Without SACK a controller that does not
     /// [use PRR](Controller::uses_prr) gets the deliveries that duplicate ACKs show as they arrive.
-    /// In slow start of one that does, the part by which the window shall grow: data whose ACK waited
-    /// on the way back was in flight beside the window.
+    /// In slow start of one that does, the part by which the window shall grow: data whose ACK
+    /// waited on the way back was in flight beside the window.
     pub acked: u64,
     /// Bytes declared lost since the previous event.
     pub lost: u64,

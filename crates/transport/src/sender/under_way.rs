@@ -1,9 +1,9 @@
 //! Data that the receiver has, while the ACK of it waits on the way back.
 //!
-//! The window of a controller such as Reno is for the path to the receiver. The sender lets as much
-//! more be in flight as presumably arrived while the newest ACK waited, so the queue of the way back
-//! neither lowers the rate nor, when it drains, bursts into the queue of the way there (RFC 3449,
-//! section 2.2). BBR's model contains the same (`acknowledged_on_way_back`).
+//! The window of a controller such as Reno is for the path to the receiver. The sender lets as
+//! much more be in flight as presumably arrived while the newest ACK waited, so the queue of the
+//! way back neither lowers the rate nor, when it drains, bursts into the queue of the way there
+//! (RFC 3449, section 2.2). BBR's model contains the same (`acknowledged_on_way_back`).
 
 use std::time::{Duration, Instant};
 
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn rate_is_limited_where_more_is_under_way_than_the_window() {
+    fn rate_is_limited_if_more_than_a_window_waits() {
         let mut under_way = UnderWay::default();
         assert_eq!(under_way.max_rate(3000, true), u64::MAX, "no sample");
         under_way.on_ack(epoch(), Some(4000), ms(1000), false);
