@@ -148,8 +148,8 @@ const CONTROLLERS: [Algorithm; 3] = [Algorithm::Bbr, Algorithm::Cubic, Algorithm
 const LINES: [(u64, u64); 4] = [(50_000, 500), (100_000, 1000), (20_000, 1000), (8000, 250)];
 
 /// One connection that sends both ways has what two connections have, and fills the way back.
-/// Faster lines take more processor time, slower ones differ more from seed to seed. Means of so few
-/// short runs differ by up to 0.15; the table has those of long ones.
+/// Faster lines take more processor time, slower ones differ more from seed to seed. Means of so
+/// few short runs differ by up to 0.15; the table has those of long ones.
 fn check(congestion: Algorithm) {
     for (forward, back) in LINES {
         let seeds = LINES.map(|line| line.0).into_iter().max().unwrap() / forward;

@@ -38,7 +38,7 @@ impl UnderWay {
             self.rate = rate.max(self.rate - self.rate.saturating_sub(rate) / RATE_DECAY);
         }
         let since = self.newest_at.replace(now).map(|newest_at| now.saturating_duration_since(newest_at));
-        self.gap = since.unwrap_or_default().max(self.gap - self.gap / GAP_DECAY);
+        self.gap = since.unwrap_or_default().max(self.gap.saturating_sub(self.gap / GAP_DECAY));
         let nanos = (delay + self.gap.min(delay)).as_nanos();
         let bytes = u64::try_from(u128::from(self.rate) * nanos / 1_000_000_000).unwrap_or(u64::MAX);
         self.bytes = bytes.saturating_mul(if slow_start { SLOW_START_GROWTH } else { 1 });
