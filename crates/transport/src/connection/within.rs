@@ -38,6 +38,8 @@ pub(crate) struct Associated {
 pub(crate) struct Within<'a> {
     pub(crate) association: &'a Associated,
     pub(crate) number: u64,
+    /// Initial receive window of this connection, bytes.
+    pub(crate) window: u64,
     /// Round trip to the responder, as an earlier connection measured it.
     pub(crate) rtt: Option<Duration>,
 }
@@ -85,8 +87,8 @@ impl Opening {
     /// Returns an open connection of an association, whose OPEN leaves first. This handshake begins
     /// if the responder refuses it.
     pub(super) fn open_within(&mut self, now: Instant, within: &Within<'_>, entropy: &mut Entropy) -> Opened {
-        let &Within { association, number, rtt } = within;
-        let Associated { secret, aead, window, params, peer, .. } = association;
+        let &Within { association, number, window, rtt } = within;
+        let Associated { secret, aead, params, peer, .. } = association;
         let id = secret.id();
         let derived = secret.connection(number);
         let hello = hello(&self.config, &self.offer, &self.env);
@@ -102,7 +104,7 @@ impl Opening {
                 is_initiator: true,
                 secrets: derived.secrets,
                 aead: *aead,
-                window: *window,
+                window,
                 params: *params,
                 name: None,
                 // A random one, until the OPEN-ACK has that of the responder.

@@ -41,6 +41,8 @@ struct Held<P> {
     associated: Box<Associated>,
     /// Number of the next connection.
     next: u64,
+    /// Connections that have not ended.
+    open: u64,
     /// Bytes of the connections that have ended.
     bytes: u64,
 }
@@ -56,7 +58,8 @@ impl<P> Default for HeldTable<P> {
 }
 
 impl<P: PartialEq> HeldTable<P> {
-    /// Adds an association, which replaces an earlier one of the same keys. Returns its identifier.
+    /// Adds the association of a connection, which replaces an earlier one of the same keys.
+    /// Returns its identifier.
     pub(super) fn insert(&mut self, peer: P, shared: Option<SecretId>, associated: Box<Associated>) -> u64 {
         let is_same = |held: &Held<P>| {
             held.peer == peer
@@ -69,7 +72,7 @@ impl<P: PartialEq> HeldTable<P> {
             self.0.remove(0);
         }
         let id = associated.secret.id();
-        self.0.push((id, Held { peer, shared, associated, next: 0, bytes: 0 }));
+        self.0.push((id, Held { peer, shared, associated, next: 0, open: 1, bytes: 0 }));
         id
     }
 
@@ -112,16 +115,31 @@ impl<P: PartialEq> HeldTable<P> {
     }
 
     /// Returns the next connection of an association.
+    ///
+    /// The responder divides its socket's buffer among all connections, and drops what it did not
+    /// offer. So beside open connections the window is a part of the one that it offered to the
+    /// first connection: half, because silent connections may reserve the other half, and of that
+    /// an equal share.
     pub(super) fn next(&mut self, id: u64, rtt: Option<Duration>) -> Option<Within<'_>> {
         let (_, held) = self.0.iter_mut().find(|(held, _)| *held == id)?;
         let number = held.next;
         held.next += 1;
-        Some(Within { association: &held.associated, number, rtt })
+        held.open += 1;
+        let shares = if held.open == 1 { 1 } else { 2 * held.open };
+        let window = held.associated.window / shares;
+        Some(Within { association: &held.associated, number, window, rtt })
     }
 
     /// Removes an association that the responder does not know.
     pub(super) fn remove(&mut self, id: u64) {
         self.0.retain(|(held, _)| *held != id);
+    }
+
+    /// Notes that a connection has ended.
+    pub(super) fn on_ended(&mut self, id: u64) {
+        if let Some((_, held)) = self.0.iter_mut().find(|(held, _)| *held == id) {
+            held.open = held.open.saturating_sub(1);
+        }
     }
 
     /// Counts the bytes of a connection that has ended.

@@ -84,6 +84,9 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         let Some(entry) = self.native.connections.get_mut(&id) else { return };
         if let Some(slot) = entry.account.slot.take() {
             self.slots.free(slot);
+            if let Some(association) = entry.association {
+                self.native.held.on_ended(association);
+            }
         }
         if !entry.is_released || std::mem::replace(&mut entry.is_ended, true) {
             return;

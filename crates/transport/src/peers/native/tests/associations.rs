@@ -509,6 +509,23 @@ fn only_its_initiator_gives_up_numbers() {
     assert_eq!(time_to_reply(&mut network, id), 2 * DELAY);
 }
 
+#[test]
+fn open_connections_divide_first_window() {
+    let mut network = associated(25, (Pattern::Ik, false));
+    let association = network.hosts[SERVER].set.acceptor.associations.ids().next().unwrap();
+    let next_share = |network: &mut Network| {
+        let within = network.hosts[CLIENT].set.native.held.next(association, None).unwrap();
+        within.association.window / within.window
+    };
+    assert_eq!(network.hosts[CLIENT].set.len(), 0);
+    for _ in 0..6 {
+        connect(&mut network, (Pattern::Ik, false));
+    }
+    assert_eq!(next_share(&mut network), 2 * 7);
+    network.run(Duration::from_secs(1));
+    assert_eq!(next_share(&mut network), 2 * 2, "six have ended, though they repeat their last answers");
+}
+
 /// Without a listener, a lost OPEN-ACK is not repeated, and the connection goes on.
 #[test]
 fn connection_survives_without_open_ack() {

@@ -5,8 +5,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::*;
-use crate::SocketBuffer;
+use crate::congestion::Algorithm;
 use crate::wire::native::CloseReason;
+use crate::{SenderConfig, SocketBuffer};
 
 type Config = ConnectionSetConfig<std::net::SocketAddr>;
 
@@ -191,4 +192,43 @@ fn duplex_transfer_keeps_replay_window() {
         let stats: Vec<_> = streams.map(Connection::stats).collect();
         assert!(stats.iter().all(|stats| stats.replayed == 0), "{stats:?}");
     }
+}
+
+#[test]
+fn further_connections_send_no_more_than_offered() {
+    const BYTES: usize = 500_000;
+    let mut network = network_with_buffer();
+    let congestion = Algorithm::Fixed(8192);
+    network.hosts[CLIENT].config.sender =
+        SenderConfig { congestion, window: 8192, pacing: false, ..SenderConfig::native(0) };
+    network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), b"first");
+    network.run(Duration::from_secs(30));
+    network.log.clear();
+    for _ in 0..16 {
+        network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), &[1; BYTES]);
+    }
+    network.run(Duration::from_secs(30));
+    assert_eq!(network.hosts[CLIENT].set.stats().initiated_open, 16);
+    let from = network.hosts[CLIENT].address;
+    let sent: usize =
+        network.log.iter().filter(|packet| packet.from == from).map(|packet| packet.bytes.len()).sum();
+    assert!(sent < 16 * BYTES * 105 / 100, "{sent} bytes: what the responder drops is sent again");
+}
+
+#[test]
+fn only_connection_with_data_takes_turns() {
+    let mut network = network_of(|config| config);
+    let ids: Vec<_> = (0..64)
+        .map(|_| {
+            let id = network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), b"");
+            network.hosts[CLIENT].streams.get_mut(&id).unwrap().finish = false;
+            network.run(Duration::from_millis(100));
+            id
+        })
+        .collect();
+    network.run(Duration::from_secs(1));
+    let (now, set) = (network.now, &mut network.hosts[CLIENT].set);
+    assert_eq!((set.len(), set.ready.len()), (64, 0));
+    set.with(now, ids[7], |connection| connection.write(&[7; 5000])).unwrap().unwrap();
+    assert_eq!(set.ready, [Key::Native(ids[7].0)]);
 }
