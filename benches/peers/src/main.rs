@@ -33,6 +33,8 @@ mod s2n;
 mod sealed;
 mod streams;
 mod tcp;
+#[cfg(feature = "tls")]
+mod tls;
 mod transfer;
 
 use std::num::{NonZeroU32, NonZeroU64};

@@ -102,7 +102,7 @@ impl Hello {
         Ok(self.0["address"].as_str().context("no address")?.parse()?)
     }
 
-    #[cfg(any(feature = "quinn", feature = "s2n", feature = "quiche", feature = "msquic"))]
+    #[cfg(any(feature = "tls", feature = "s2n", feature = "quiche", feature = "msquic"))]
     pub(crate) fn certificate(&self) -> Result<&str> {
         self.0["certificate"].as_str().context("no certificate")
     }

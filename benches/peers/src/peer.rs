@@ -318,6 +318,50 @@ pub(crate) const PEERS: &[Peer] = &[
             send: |bytes, _| tcp::send(bytes, Variant { small: true, checked: true }),
         },
     },
+    #[cfg(feature = "tls")]
+    Peer {
+        id: "tls",
+        name: "TCP with TLS",
+        tuned: crate::tls::TUNED,
+        ways: Ways::Children {
+            version: || locked::version("rustls"),
+            receive: |bytes| crate::tls::receive(bytes, 1),
+            send: |bytes, _| crate::tls::send(bytes, 1),
+        },
+    },
+    #[cfg(feature = "tls")]
+    Peer {
+        id: "tls-8",
+        name: "TCP with TLS, 8 connections",
+        tuned: crate::tls::TUNED,
+        ways: Ways::Children {
+            version: || locked::version("rustls"),
+            receive: |bytes| crate::tls::receive(bytes, 8),
+            send: |bytes, _| crate::tls::send(bytes, 8),
+        },
+    },
+    #[cfg(feature = "tls")]
+    Peer {
+        id: "tls-64",
+        name: "TCP with TLS, 64 connections",
+        tuned: crate::tls::TUNED,
+        ways: Ways::Children {
+            version: || locked::version("rustls"),
+            receive: |bytes| crate::tls::receive(bytes, 64),
+            send: |bytes, _| crate::tls::send(bytes, 64),
+        },
+    },
+    #[cfg(feature = "tls")]
+    Peer {
+        id: "tls-512",
+        name: "TCP with TLS, 512 connections",
+        tuned: crate::tls::TUNED,
+        ways: Ways::Children {
+            version: || locked::version("rustls"),
+            receive: |bytes| crate::tls::receive(bytes, 512),
+            send: |bytes, _| crate::tls::send(bytes, 512),
+        },
+    },
     #[cfg(feature = "quinn")]
     Peer {
         id: "quinn",
@@ -389,12 +433,13 @@ pub(crate) const PEERS: &[Peer] = &[
 ];
 
 /// Cargo features that peers depend on, and whether this program was built with them.
-const FEATURES: [(&str, bool); 5] = [
+const FEATURES: [(&str, bool); 6] = [
     ("quinn", cfg!(feature = "quinn")),
     ("s2n", cfg!(feature = "s2n")),
     ("quiche", cfg!(feature = "quiche")),
     ("msquic", cfg!(feature = "msquic")),
     ("kcp", cfg!(feature = "kcp")),
+    ("tls", cfg!(feature = "tls")),
 ];
 
 /// Returns the features that this program was built without.

@@ -9,13 +9,13 @@ use ::quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use ::quinn::{ClientConfig, Endpoint, EndpointConfig, ServerConfig, TokioRuntime, TransportConfig, VarInt};
 use anyhow::{Context as _, Result};
 use bytes::Bytes;
-use rustls::crypto::CryptoProvider;
+use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
-use rustls::{CipherSuite, RootCertStore};
 use socket2::{Domain, Socket, Type};
 
 use crate::meter::{self, Hello, Meter, SOURCE};
+use crate::tls::provider;
 
 pub(crate) const TUNED: &str = "CUBIC, 1472-byte packets, windows of 8 MiB a stream and 16 MiB a connection, \
     4 MiB socket buffers, AES-128-GCM (ring), one thread a process";
@@ -46,14 +46,6 @@ fn transport(control: Control) -> Result<Arc<TransportConfig>> {
         Control::Bbr => transport.congestion_controller_factory(Arc::new(BbrConfig::default())),
     };
     Ok(Arc::new(transport))
-}
-
-/// Returns a provider of only the cheapest cipher, which QUIC uses for its first packets in any
-/// case.
-fn provider() -> Arc<CryptoProvider> {
-    let mut provider = rustls::crypto::ring::default_provider();
-    provider.cipher_suites.retain(|suite| suite.suite() == CipherSuite::TLS13_AES_128_GCM_SHA256);
-    Arc::new(provider)
 }
 
 fn endpoint(server: Option<ServerConfig>) -> Result<Endpoint> {

@@ -11,7 +11,7 @@ use std::task::ready;
 use anyhow::{Result, ensure};
 use rdt_endpoint::{Connect, EndpointConfig, Listen, blocking, tokio as rdt_tokio};
 use rdt_transport::ConnectionConfig;
-use tokio::io::{AsyncRead as _, AsyncWriteExt as _, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWriteExt as _, ReadBuf};
 use tokio::task::JoinSet;
 
 use crate::meter::{self, Hello, Meter};
@@ -70,8 +70,8 @@ const WINDOW: u32 = 8192;
 
 /// What all streams of a process share: the bytes to write, the buffer to read into, and the count
 /// of what was read. So the memory of the application is the same for any number of streams.
-struct Shared {
-    source: Vec<u8>,
+pub(crate) struct Shared {
+    pub(crate) source: Vec<u8>,
     read: Mutex<Taken>,
 }
 
@@ -81,13 +81,13 @@ struct Taken {
 }
 
 impl Shared {
-    fn new(expected: u64) -> Arc<Self> {
+    pub(crate) fn new(expected: u64) -> Arc<Self> {
         let taken = Taken { buffer: vec![0; meter::SOURCE], meter: Meter::new(expected) };
         Arc::new(Self { source: meter::source(), read: Mutex::new(taken) })
     }
 
     /// Calls `act` on the count of the bytes that were read.
-    fn meter<R>(&self, act: impl FnOnce(&mut Meter) -> R) -> R {
+    pub(crate) fn meter<R>(&self, act: impl FnOnce(&mut Meter) -> R) -> R {
         act(&mut self.read.lock().unwrap_or_else(PoisonError::into_inner).meter)
     }
 }
@@ -103,7 +103,7 @@ async fn write(shared: &Shared, mut stream: rdt_tokio::WriteHalf, bytes: u64) ->
 }
 
 /// Reads to the end of the stream and counts the bytes.
-async fn read(shared: &Shared, mut stream: rdt_tokio::ReadHalf) -> Result<()> {
+pub(crate) async fn read(shared: &Shared, mut stream: impl AsyncRead + Unpin) -> Result<()> {
     while poll_fn(|cx| {
         let Taken { buffer, meter } = &mut *shared.read.lock().unwrap_or_else(PoisonError::into_inner);
         let mut room = ReadBuf::new(buffer);
