@@ -25,18 +25,7 @@ fn bbr_sustains_rate_at_30_percent_loss() {
 /// path.
 #[test]
 fn bbr_treats_rate_dependent_loss_as_congestion() {
-    let run = fifty().queue(5).config(native(Algorithm::Bbr));
-    let mut simulation = Simulation::new();
-    let server = simulation.add_server(server_config(receiver()));
-    let wire = simulation.add_wire(Path::new(run.path.clone(), run.seed));
-    for connection_id in 0..4 {
-        let config = SenderConfig::native(connection_id);
-        let sender = simulation.add_sender(config, server, u64::MAX / 2).unwrap();
-        simulation.route(sender, server, wire);
-    }
-    simulation.run_until(secs(30));
-    let Ledger { sent, dropped_queue, .. } = *simulation.wire(wire).forward.ledger();
-    let share = dropped_queue as f64 / sent as f64;
+    let share = drops(4, 5, 50_000_000, seed());
     eprintln!("{share:.3} of all packets found no room");
     assert!(share < 0.25, "{share}");
 }
@@ -94,5 +83,74 @@ fn recovery_undoes_spurious_timeout() {
             // The next such delay causes no timeout (RFC 4015, section 3.2, step 9).
             assert!(after.rto >= ms(500), "{recovery}, {congestion}: {after:?}");
         }
+    }
+}
+
+/// Payload rate in the first `time` over 10 Mbit/s with this loss each way, bits per second, and
+/// the number of timeouts.
+fn rate_of_ten(rtt: Duration, loss: f64, congestion: Algorithm, seed: u64, time: Duration) -> (f64, u64) {
+    let run = Run { seed, ..Run::new(10_000_000, rtt) };
+    let done = run.loss_both_ways(&bernoulli(loss)).config(native(congestion)).run_for(time);
+    (done.stats.bytes_acked as f64 * 8.0 / time.as_secs_f64(), done.stats.timeouts)
+}
+
+#[test]
+fn bbr_sustains_rate_at_50_percent_loss() {
+    for rtt in [ms(40), ms(100)] {
+        for (loss, asked) in [(0.4, 4e6), (0.5, 2e6)] {
+            let (rate, timeouts) = rate_of_ten(rtt, loss, Algorithm::Bbr, seed(), secs(60));
+            eprintln!("{rtt:?}, {loss}: {:.2} Mbit/s, {timeouts} timeouts", rate / 1e6);
+            assert!(rate >= asked, "{rtt:?}, {loss}: {rate}");
+        }
+    }
+}
+
+/// For `RDT_SEEDS` seeds from `RDT_SEED` on, 5 by default.
+#[test]
+#[ignore = "prints a table, for minutes"]
+fn rates_of_heavy_loss() {
+    let seeds: u64 = env::var("RDT_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(5);
+    for rtt in [ms(40), ms(100)] {
+        for congestion in [Algorithm::Bbr, Algorithm::Cubic] {
+            for loss in [0.1, 0.2, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6] {
+                let measure = |seed| rate_of_ten(rtt, loss, congestion, seed, secs(60));
+                let mut runs: Vec<_> = (seed()..seed() + seeds).map(measure).collect();
+                runs.sort_by(|a, b| a.0.total_cmp(&b.0));
+                let timeouts: u64 = runs.iter().map(|(_, timeouts)| timeouts).sum();
+                let at = |index: usize| runs[index].0 / 1e6;
+                let (least, median) = (at(0), at(runs.len() / 2));
+                eprintln!(
+                    "{rtt:?} {congestion} {loss}: n {seeds}, least {least:.3}, median {median:.3} Mbit/s, {timeouts} timeouts"
+                );
+            }
+        }
+    }
+}
+
+/// Returns the share of packets that flows over one short queue find no room for, in 30 s.
+fn drops(flows: u64, queue: u32, bps: u64, seed: u64) -> f64 {
+    let run = Run { seed, ..Run::new(bps, ms(40)).queue(queue) };
+    let mut simulation = Simulation::new();
+    let server = simulation.add_server(server_config(receiver()));
+    let wire = simulation.add_wire(Path::new(run.path, seed));
+    for connection_id in 0..flows {
+        let config = SenderConfig::native(connection_id + 100 * seed);
+        let sender = simulation.add_sender(config, server, u64::MAX / 2).unwrap();
+        simulation.route(sender, server, wire);
+    }
+    simulation.run_until(secs(30));
+    let Ledger { sent, dropped_queue, .. } = *simulation.wire(wire).forward.ledger();
+    dropped_queue as f64 / sent as f64
+}
+
+/// Means of `RDT_SEEDS` seeds from 1 on, 3 by default.
+#[test]
+#[ignore = "prints a table, for minutes"]
+fn drops_of_short_queues() {
+    let seeds: u64 = env::var("RDT_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(3);
+    for (flows, queue, mbps) in [(4, 5, 50), (4, 10, 50), (8, 5, 50), (16, 5, 50), (4, 5, 10)] {
+        let sum: f64 = (1..=seeds).map(|seed| drops(flows, queue, mbps * 1_000_000, seed)).sum();
+        let mean = sum / seeds as f64;
+        eprintln!("{flows} flows, queue {queue}, {mbps} Mbit/s: n {seeds}, mean {mean:.3}");
     }
 }

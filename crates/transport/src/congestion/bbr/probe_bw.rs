@@ -81,7 +81,7 @@ impl Bbr {
         self.cycle.pick_wait(self.config.seed);
         self.cycle.began = Some(now);
         self.cycle.stop_probing();
-        self.base_loss.on_cycle();
+        self.base_loss.on_cycle(self.config.mss);
         self.rounds.restart(self.delivered);
         self.state = State::ProbeBwDown;
     }

@@ -32,7 +32,7 @@ impl Bbr {
     pub(super) fn check_probe_rtt(&mut self, ack: &Ack<'_>) {
         let tests = self.full_bw.reached() && self.wants_loss_test(ack.event.now);
         if self.state != State::ProbeRtt && (self.min_rtt.probe_due() || tests) && !self.idle_restart {
-            self.base_loss.on_test_begins(ack.event.now);
+            self.base_loss.on_test_begins(ack.event.now, self.config.mss);
             self.save_cwnd();
             self.state = State::ProbeRtt;
             self.probe_rtt.done_at = None;
