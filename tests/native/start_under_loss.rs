@@ -28,6 +28,14 @@ fn early_end_of_start_is_made_good() {
     }
 }
 
+/// The path drops the first two SYNs.
+#[test]
+fn two_lost_syns_cost_two_seconds() {
+    let share = share(0.05, 33);
+    eprintln!("{share:.3}");
+    assert!(share > 0.7, "{share:.3}");
+}
+
 /// For `RDT_SEEDS` seeds from `RDT_SEED` on, 200 by default.
 #[test]
 #[ignore = "prints quantiles, for minutes"]

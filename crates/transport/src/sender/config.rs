@@ -290,11 +290,11 @@ impl SenderConfig {
         recovery::build(self.recovery, self.reordering, self.loss_window(), reference, self.attempts.data)
     }
 
-    /// Returns the timeout of a SYN: max(1 s, 2 RTT) with the requested RTT (classic), or 1 s,
-    /// doubled up to 2 s (native).
+    /// Returns the timeout of SYN number `attempt`, from 1: max(1 s, 2 RTT) with the requested RTT
+    /// (classic), or 1 s, doubled after the first [`LINEAR_SYNS`] (native).
     pub(crate) fn syn_timeout(&self, attempt: u32) -> Duration {
         if let RtoPolicy::Rfc6298 { .. } = self.rto {
-            return doubled(Duration::from_secs(1), attempt, MAX_SYN_TIMEOUT);
+            return doubled(Duration::from_secs(1), attempt.saturating_sub(LINEAR_SYNS), MAX_SYN_TIMEOUT);
         }
         let two_rtt = Duration::try_from_secs_f32(2.0 * self.link.rtt_s).unwrap_or_default();
         two_rtt.max(Duration::from_secs(1))
@@ -345,6 +345,10 @@ impl SenderConfig {
     }
 }
 
+/// Retransmissions of a SYN before its back-off begins, as in Linux 6.5 and later
+/// (`tcp_syn_linear_timeouts`). One SYN a second is no load, and lost SYNs are the longest delay of
+/// a start under random loss.
+const LINEAR_SYNS: u32 = 4;
 /// Upper limit of the back-off of a SYN.
 const MAX_SYN_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -357,6 +361,13 @@ fn doubled(first: Duration, attempt: u32, longest: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn native_syn_backs_off_after_fifth() {
+        let config = SenderConfig::native(7);
+        let timeouts = [1, 2, 4, 5, 6, 7, 60].map(|attempt| config.syn_timeout(attempt).as_secs());
+        assert_eq!(timeouts, [1, 1, 1, 1, 2, 2, 2]);
+    }
 
     #[test]
     fn native_gives_up_as_rfc_1122_has_it() {
