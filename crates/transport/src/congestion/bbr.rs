@@ -391,6 +391,9 @@ impl Controller for Bbr {
         if self.loss_round.note(self.delivered) && self.recovery == Recovery::None {
             self.save_state_upon_loss();
         }
+        if self.state == State::Startup {
+            self.resume.lost_in_startup += lost.bytes;
+        }
         self.probe_met_loss(lost);
     }
 

@@ -39,6 +39,8 @@ pub(super) struct Resume {
     /// Bytes delivered and lost in the last round of `Startup` and since.
     acked: u64,
     lost: u64,
+    /// Bytes lost in all of the current `Startup`. Its last round may have lost nothing.
+    pub(super) lost_in_startup: u64,
 }
 
 impl Bbr {
@@ -47,12 +49,13 @@ impl Bbr {
         let (bw, tally) = (self.max_bw.max(), self.loss_round.tally());
         let has_grown = bw >= gain(self.resume.bw, GROWTH_PERMILLE);
         self.resume = Resume {
-            is_open: self.config.base_loss && tally.lost > 0 && !self.loss_round.marked,
+            is_open: self.config.base_loss && self.resume.lost_in_startup > 0 && !self.loss_round.marked,
             had_queue: !has_grown,
             is_resumed: false,
             bw,
             acked: tally.acked,
             lost: tally.lost,
+            lost_in_startup: 0,
         };
     }
 
