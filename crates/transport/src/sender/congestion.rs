@@ -75,7 +75,6 @@ pub(super) struct Reduction<'a> {
     pub(super) blocked: &'a BlockedTime,
 }
 
-#[expect(clippy::struct_excessive_bools, reason = "independent of each other")]
 pub(super) struct CongestionControl {
     pub(super) controller: Box<dyn Controller>,
     /// The controller's window and what is [under way](UnderWay), limited by the sender's window W
@@ -224,7 +223,7 @@ impl CongestionControl {
 
     /// Returns and clears the bytes declared lost since the last call.
     fn take_lost(&mut self) -> u64 {
-        self.has_lost |= self.lost_since_ack > 0;
+        self.lost += self.lost_since_ack;
         std::mem::take(&mut self.lost_since_ack)
     }
 
@@ -313,7 +312,6 @@ impl CongestionControl {
         let min_rtt = rtt.min_rtt().unwrap_or_default();
         let lost = self.take_lost();
         self.recent_loss.update(outcome, rtt.srtt(), lost);
-        self.lost += lost;
         let slow_start = self.in_slow_start();
         let controller = &mut self.controller;
         if controller.train() > 0

@@ -118,7 +118,7 @@ pub(super) fn recv_ack(script: &mut Script, ack: &native::Ack, blocks: &[SackBlo
 pub(super) fn recv_ack_after(script: &mut Script, took: Duration, ack: &native::Ack, blocks: &[SackBlock]) {
     let mut blocks = blocks.to_vec();
     blocks.sort_unstable_by_key(|block| block.start);
-    let sent_us = u32::try_from((script.now - script.epoch - took).as_micros()).unwrap();
+    let sent_us = u32::try_from((script.now - script.epoch).saturating_sub(took).as_micros()).unwrap();
     let ack = &native::Ack { sent_us, ..*ack };
     let mut body = vec![0; ack_body_len(blocks.len())];
     let len = encode_ack_body(ack, &blocks, &mut body);

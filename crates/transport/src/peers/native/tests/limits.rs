@@ -205,7 +205,7 @@ fn further_connections_send_no_more_than_offered() {
     network.run(Duration::from_secs(30));
     network.log.clear();
     for _ in 0..16 {
-        network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), &[1; BYTES]);
+        network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), &vec![1; BYTES]);
     }
     network.run(Duration::from_secs(30));
     assert_eq!(network.hosts[CLIENT].set.stats().initiated_open, 16);
