@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use rdt_endpoint::thread::{Application, Flow};
 use rdt_program::Stop;
-use rdt_program::memory::return_soon;
 use rdt_server::{SenderId, Server};
 use rdt_transport::wire::native::CloseReason;
 use rdt_transport::{ConnectionId, Endpoint as _, ReceiverEvent};
@@ -114,7 +113,6 @@ impl ReceiverApp {
                     .for_each(|(_, f)| f.is_gone = true);
                 self.peer_log.cleaned_up(peer, unfinished, active);
                 self.connections.retain(|_, known| *known != peer);
-                return_soon();
             }
         }
     }
