@@ -322,15 +322,10 @@ impl CongestionControl {
         let rate = delivery.sample(min_rtt);
         let way_back = report.path.way_back.delay();
         if self.pacer.is_some() && controller.uses_prr() && controller.pacing_rate().is_none() {
-            let rate = rate.map(|sample| sample.delivery_rate);
-            self.under_way.on_ack(outcome.now, rate, way_back, slow_start);
+            self.under_way.on_ack(outcome.now, rate.map(|it| it.delivery_rate), way_back, slow_start);
         }
         let bytes = outcome.bytes - outcome.old_path_bytes;
         let growth = if slow_start { self.under_way.share_of(controller.cwnd(), bytes) } else { bytes };
-        self.fastest = self.fastest.max(rate.map_or(0, |sample| sample.delivery_rate));
-        if let Some(sample) = rate.filter(|sample| !sample.app_limited) {
-            self.newest = sample.delivery_rate;
-        }
         let newly_delivered = delivery.newly_delivered(bytes);
         if let Some((limit, sample)) = report.max_rate.zip(rate) {
             self.delivers_limit = sample.delivery_rate >= limit - limit / LIMIT_TOLERANCE_DIVISOR;
@@ -353,6 +348,7 @@ impl CongestionControl {
             delivered: delivery.delivered(),
             rate,
         });
+        self.learn_rate(rate);
         rate
     }
 

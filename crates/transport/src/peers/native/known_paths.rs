@@ -61,8 +61,8 @@ impl Known {
 pub(super) struct KnownPaths(BTreeMap<IpAddr, Known>);
 
 impl KnownPaths {
-    /// Remembers a path to a host that was heard at `heard_at`. Without loss, an earlier connection
-    /// that filled the path more is not forgotten.
+    /// Remembers a path to a host that was heard at `heard_at`. Without congestion, an earlier
+    /// connection that filled the path more is not forgotten.
     pub(super) fn insert(&mut self, now: Instant, heard_at: Instant, host: IpAddr, path: KnownPath) {
         if self.0.len() >= MAX_HOSTS
             && !self.0.contains_key(&host)
