@@ -65,7 +65,7 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).map_or(LONGEST, |nanos| nanos.min(LONGEST))
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 #[expect(clippy::struct_field_names, reason = "the names are the RFCs'")]
 pub(crate) struct Rtt {
     policy: Policy,
@@ -90,7 +90,7 @@ pub(crate) enum RttQuality {
     Guessed,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Policy {
     Reference(ReferenceRtt),
     Rfc6298(RtoEstimator),

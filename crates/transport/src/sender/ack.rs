@@ -73,7 +73,11 @@ impl Sender {
         while !rest.is_empty() {
             let Self { state, flight, codec, path, observers, .. } = self;
             let open = *state == State::Open;
-            let run = if open { coalesce(now, rest, stride, flight, codec, path, observers) } else { None };
+            let run = if open {
+                coalesce(now, rest, stride, flight, codec, &mut path.rtt, observers)
+            } else {
+                None
+            };
             let taken = if let Some(run) = run {
                 self.stats.datagrams_received += run.count as u64;
                 self.give_up_timer.forget_unreachable();

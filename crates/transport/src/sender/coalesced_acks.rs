@@ -4,8 +4,7 @@
 use std::time::{Duration, Instant};
 
 use super::observer::{CoalescedAck, Observers};
-use super::path::Path;
-use crate::recovery::Flight;
+use crate::recovery::{Flight, Rtt};
 use crate::wire::Codec;
 
 /// Limit of ACKs processed together, at least as many as GRO coalesces.
@@ -27,7 +26,7 @@ pub(super) fn coalesce(
     stride: usize,
     flight: &Flight,
     codec: &Codec,
-    path: &mut Path,
+    rtt: &mut Rtt,
     observers: &mut Observers,
 ) -> Option<AckRun> {
     let board = &flight.board;
@@ -52,12 +51,12 @@ pub(super) fn coalesce(
         trip = Some((last.sent_at, time));
         let sample = (first.sent_count == 1).then_some(time);
         if let Some(sample) = sample {
-            path.on_sample(sample, 1);
+            rtt.on_sample(sample, 1);
         }
         if let Some(observers) = &mut observers {
             let bytes = last.end() - first.offset;
             let coalesced = CoalescedAck { ack, window, bytes, length: stride, sample };
-            observers.on_coalesced_ack(now, &coalesced, path.rtt.rto());
+            observers.on_coalesced_ack(now, &coalesced, rtt.rto());
         }
         run = AckRun { count: run.count + 1, edge: ack, window };
     }

@@ -343,7 +343,7 @@ impl CongestionControl {
             episode: report.episode,
             latest_rtt: latest_rtt.and(if report.reorders { report.path.mean_rtt } else { latest_rtt }),
             way_back,
-            srtt: report.path.forward.srtt(),
+            srtt: report.path.forward_srtt(),
             min_rtt,
             delivered: delivery.delivered(),
             rate,
@@ -421,7 +421,7 @@ impl Sender {
 
     /// Adopts window and pacing rate of the controller.
     pub(super) fn pace(&mut self, now: Instant) {
-        let srtt = self.path.forward.srtt();
+        let srtt = self.path.forward_srtt();
         if let Some(rate) = self.congestion.follow_controller(now, &self.config, self.path.mss, srtt) {
             self.observers.on(now, &Trace::Paced { rate });
         }

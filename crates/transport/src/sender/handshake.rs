@@ -107,7 +107,7 @@ impl Sender {
             mtu.confirm(known.packet_size);
             self.path.resize();
         }
-        self.path.on_handshake(rtt, self.config.min_rto, quality);
+        self.path.rtt.on_handshake(rtt, self.config.min_rto, quality);
         if self.flight.measure_from(now) {
             // After a loss in the handshake, no controller takes the path for a long one.
             let sample = (quality != RttQuality::Guessed).then_some(rtt);

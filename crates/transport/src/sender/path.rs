@@ -58,7 +58,8 @@ pub(super) struct Path {
     pub(super) first_number: u64,
     pub(super) rtt: Rtt,
     /// Estimate from the same samples less the delay of the way back, for congestion control.
-    pub(super) forward: Rtt,
+    /// `None` before an ACK waited there: it is `rtt`.
+    forward: Option<Rtt>,
     /// Moving average, with a gain of 1/16, of the RTT samples less the delay of the way back.
     pub(super) mean_rtt: Option<Duration>,
     pub(super) way_back: WayBack,
@@ -79,7 +80,7 @@ impl Path {
         Self {
             first_number: 0,
             rtt: Rtt::new(config.rto),
-            forward: Rtt::new(config.rto),
+            forward: None,
             mean_rtt: None,
             way_back: WayBack::default(),
             mtu: config.path_mtu(),
@@ -97,15 +98,8 @@ impl Path {
         self.ecn.restart(next_number, largest_acked);
         self.mean_rtt = None;
         self.way_back = WayBack::default();
-        (self.rtt, self.forward) = (Rtt::new(config.rto), Rtt::new(config.rto));
-        self.on_handshake(INITIAL_RTT, config.min_rto, RttQuality::Provisional);
-    }
-
-    /// Starts with the RTT of the handshake.
-    pub(super) fn on_handshake(&mut self, rtt: Duration, min_rto: Duration, quality: RttQuality) {
-        for estimate in [&mut self.rtt, &mut self.forward] {
-            estimate.on_handshake(rtt, min_rto, quality);
-        }
+        (self.rtt, self.forward) = (Rtt::new(config.rto), None);
+        self.rtt.on_handshake(INITIAL_RTT, config.min_rto, RttQuality::Provisional);
     }
 
     /// Measures the way back of an ACK with this send time. It echoes a transmission that left at
@@ -142,18 +136,37 @@ impl Path {
     }
 
     /// Processes a valid RTT sample, one of about `samples` per RTT.
-    pub(super) fn on_sample(&mut self, sample: Duration, samples: u32) {
+    fn on_sample(&mut self, sample: Duration, samples: u32) {
+        self.split_way_back();
         self.rtt.on_sample(sample, samples);
         let without = self.without_way_back(sample);
-        self.forward.on_sample(without, samples);
+        if let Some(forward) = &mut self.forward {
+            forward.on_sample(without, samples);
+        }
         let mean = self.mean_rtt.unwrap_or(without);
         self.mean_rtt = Some((mean * 15 + without) / 16);
     }
 
     /// Handles a spurious timeout: the original's ACK arrived after `sample`.
     pub(super) fn on_spurious_timeout(&mut self, sample: Duration) {
+        self.split_way_back();
         self.rtt.on_spurious_timeout(sample);
-        self.forward.on_spurious_timeout(self.without_way_back(sample));
+        let without = self.without_way_back(sample);
+        if let Some(forward) = &mut self.forward {
+            forward.on_spurious_timeout(without);
+        }
+    }
+
+    /// Begins the estimate without the way back, once an ACK waited there.
+    fn split_way_back(&mut self) {
+        if self.forward.is_none() && !self.way_back.delay().is_zero() {
+            self.forward = Some(self.rtt.clone());
+        }
+    }
+
+    /// Returns the smoothed RTT without the delay of the way back.
+    pub(super) fn forward_srtt(&self) -> Duration {
+        self.forward.as_ref().unwrap_or(&self.rtt).srtt()
     }
 
     /// Subtracts the delay of the way back from the RTT sample of an ACK, but leaves no less than
