@@ -141,7 +141,7 @@ impl Connection {
         let streams = Streams::new(now, &handshake.config, established, handshake.env.clone());
         let Ok(mut streams) = streams else { return self.fail(now, Closed::Handshake) };
         proof.keep(handshake);
-        streams.proof = Some(proof);
+        streams.proof = Some(Box::new(proof));
         if let Some(mut observer) = self.observer.take() {
             observer.on(now, &Trace::SynAckReceived { ack: 0, window, rto: streams.sender.stats().rto });
             streams.observe(observer);

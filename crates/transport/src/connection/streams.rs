@@ -54,7 +54,7 @@ pub(super) struct Streams {
     /// Time from which they are believed.
     resets_from: Instant,
     /// Proof of the local keys, repeated until the peer has shown that it arrived (initiator).
-    pub(super) proof: Option<KeyProof>,
+    pub(super) proof: Option<Box<KeyProof>>,
     /// OPEN-ACK to send, with the token of this side's RESETs (responder).
     pub(super) open_ack: Option<ResetToken>,
     pub(super) confirm: Confirm,
@@ -361,7 +361,7 @@ impl Streams {
         if self.close.is_some() || self.linger_until.is_some() {
             return self.linger_until;
         }
-        if let Some(handshake) = self.proof.as_ref().and_then(KeyProof::restarted) {
+        if let Some(handshake) = self.proof.as_deref().and_then(KeyProof::restarted) {
             return handshake.poll_timeout();
         }
         // Asked several times for each packet.
@@ -372,7 +372,7 @@ impl Streams {
         }
         add(self.receiver.deadline());
         add(self.opening.deadline());
-        add(self.proof.as_ref().and_then(KeyProof::deadline));
+        add(self.proof.as_deref().and_then(KeyProof::deadline));
         add(self.release_deadline());
         add(self.quiet_deadline());
         Some(first)
@@ -405,17 +405,17 @@ impl Streams {
 
     /// True if the peer may refuse the OPEN of this connection.
     pub(super) fn is_refusable(&self) -> bool {
-        self.close.is_none() && self.proof.as_ref().is_some_and(KeyProof::is_refusable)
+        self.close.is_none() && self.proof.as_deref().is_some_and(KeyProof::is_refusable)
     }
 
     /// True if the peer has not answered the OPEN of this connection.
     pub(super) fn awaits_open_ack(&self) -> bool {
-        self.proof.as_ref().is_some_and(KeyProof::is_unanswered_open)
+        self.proof.as_deref().is_some_and(KeyProof::is_unanswered_open)
     }
 
     /// Handles an OPEN-ACK.
     fn on_open_ack(&mut self, now: Instant, token: ResetToken) {
-        if self.proof.as_ref().is_some_and(KeyProof::is_open) {
+        if self.proof.as_deref().is_some_and(KeyProof::is_open) {
             (self.peer_reset, self.proof) = (token, None);
             self.resets_from = now + LATE_RESETS;
         }
@@ -428,17 +428,17 @@ impl Streams {
 
     /// True while the handshake takes place again.
     pub(super) fn is_reopening(&self) -> bool {
-        self.proof.as_ref().is_some_and(|proof| proof.restarted().is_some())
+        self.proof.as_deref().is_some_and(|proof| proof.restarted().is_some())
     }
 
     /// Starts the handshake again.
     pub(super) fn start_again(&mut self, now: Instant) -> bool {
-        self.proof.as_mut().is_some_and(|proof| proof.restart(now))
+        self.proof.as_deref_mut().is_some_and(|proof| proof.restart(now))
     }
 
     /// Returns the handshake while it takes place again. Nothing else is sent meanwhile.
     pub(super) fn reopening_mut(&mut self) -> Option<&mut Opening> {
-        self.proof.as_mut().and_then(KeyProof::restarted_mut)
+        self.proof.as_deref_mut().and_then(KeyProof::restarted_mut)
     }
 
     pub(super) fn link_request(&self) -> Option<LinkRequest> {

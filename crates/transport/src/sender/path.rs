@@ -59,7 +59,7 @@ pub(super) struct Path {
     pub(super) rtt: Rtt,
     /// Estimate from the same samples less the delay of the way back, for congestion control.
     /// `None` before an ACK waited there: it is `rtt`.
-    forward: Option<Rtt>,
+    forward: Option<Box<Rtt>>,
     /// Moving average, with a gain of 1/16, of the RTT samples less the delay of the way back.
     pub(super) mean_rtt: Option<Duration>,
     pub(super) way_back: WayBack,
@@ -160,13 +160,13 @@ impl Path {
     /// Begins the estimate without the way back, once an ACK waited there.
     fn split_way_back(&mut self) {
         if self.forward.is_none() && !self.way_back.delay().is_zero() {
-            self.forward = Some(self.rtt.clone());
+            self.forward = Some(Box::new(self.rtt.clone()));
         }
     }
 
     /// Returns the smoothed RTT without the delay of the way back.
     pub(super) fn forward_srtt(&self) -> Duration {
-        self.forward.as_ref().unwrap_or(&self.rtt).srtt()
+        self.forward.as_deref().unwrap_or(&self.rtt).srtt()
     }
 
     /// Subtracts the delay of the way back from the RTT sample of an ACK, but leaves no less than

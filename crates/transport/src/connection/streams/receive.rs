@@ -94,7 +94,7 @@ impl Streams {
     /// Notes that packets which the peer sealed arrived for the first time.
     pub(in super::super) fn on_authentic(&mut self, now: Instant) {
         self.heard_at = now;
-        if self.proof.as_mut().is_some_and(KeyProof::on_authentic) {
+        if self.proof.as_deref_mut().is_some_and(KeyProof::on_authentic) {
             self.proof = None;
         }
         let Self { opening, sender, .. } = self;

@@ -151,7 +151,9 @@ impl Streams {
     /// outgoing stream, so all of it is sent again. Returns false if the peer is not configured as
     /// before.
     pub(in super::super) fn reopen(&mut self, now: Instant, peer: Established, mut proof: KeyProof) -> bool {
-        let Some(handshake) = self.proof.take().and_then(KeyProof::into_handshake) else { return false };
+        let Some(handshake) = self.proof.take().and_then(|proof| proof.into_handshake()) else {
+            return false;
+        };
         let is_one_way = handshake.config.one_way || peer.params.is_one_way;
         if is_one_way != self.is_received || peer.params.link != self.link {
             return false;
@@ -166,7 +168,7 @@ impl Streams {
         self.sender.reopen(now, self.sealing.codec(), &start);
         (self.heard_at, self.probed_at, self.key_probe_at) = (now, now, now);
         proof.keep(handshake);
-        self.proof = Some(proof);
+        self.proof = Some(Box::new(proof));
         true
     }
 }
