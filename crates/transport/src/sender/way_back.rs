@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 /// Clocks that differ by 50 parts in a million drift by 6 ms in two such times.
 const GENERATION: Duration = Duration::from_secs(60);
 
+/// Difference that two times of whole microseconds may show where there is none, microseconds.
+const RESOLUTION: u64 = 1;
+
 /// Estimator of the delay of the way back.
 #[derive(Debug, Default)]
 pub(super) struct WayBack {
@@ -52,7 +55,8 @@ impl WayBack {
         let [newest, _] = &mut self.fastest;
         *newest = Some(newest.map_or(longer, |fastest| fastest.min(longer)));
         let fastest = self.fastest.into_iter().flatten().min().unwrap_or(longer);
-        self.delay = Duration::from_micros(longer.abs_diff(fastest));
+        let delay = longer.abs_diff(fastest);
+        self.delay = Duration::from_micros(if delay > RESOLUTION { delay } else { 0 });
         if round_trip.is_some_and(|round_trip| round_trip < self.delay) {
             // A clock has stopped or jumped.
             (self.since, self.fastest, self.delay) = (Some(now), [Some(longer), None], Duration::ZERO);
@@ -102,6 +106,11 @@ mod tests {
             let acks = [(0, 20_000), (1000, 25_000), (2000, 19_000), (3000, 60_000), (4000, 19_500)];
             assert_eq!(delays(offset, &acks), [0, 5000, 0, 41_000, 500], "{offset}");
         }
+    }
+
+    #[test]
+    fn rounding_of_times_is_no_delay() {
+        assert_eq!(delays(0, &[(0, 20_000), (1000, 20_001), (2000, 20_002)]), [0, 0, 2]);
     }
 
     #[test]
