@@ -74,7 +74,7 @@ fn known_path_answers_in_one_round_trip() {
 #[test]
 fn ten_connections_have_what_one_has() {
     for loss in [0.0, 0.01] {
-        let (mut ones, mut lasts) = (Duration::ZERO, Duration::ZERO);
+        let (mut ones, mut lasts, mut shares) = (Duration::ZERO, Duration::ZERO, 0.0);
         for seed in seed()..seed() + 3 {
             let mut alone = World::new(path(100, ms(100), loss), seed, 50_000_000);
             alone.get(1);
@@ -86,12 +86,21 @@ fn ten_connections_have_what_one_has() {
                 let (first, last) = (*ten.iter().min().unwrap(), *ten.iter().max().unwrap());
                 eprintln!("loss {loss}: 50 MB by one in {one:?}, by ten in {first:?} to {last:?}");
                 assert!(last < one.mul_f64(1.25), "{loss}, {seed}: {last:?}, one {one:?}");
-                assert!(first > last / 2, "{loss}, {seed}: {ten:?}");
-                (ones, lasts) = (ones + one, lasts + last);
+                let fair = jain(ten.iter().map(|time| 1.0 / time.as_secs_f64()));
+                assert!(fair > 0.85, "{loss}, {seed}: Jain's index {fair:.3}, {ten:?}");
+                (ones, lasts, shares) = (ones + one, lasts + last, shares + fair / 9.0);
             }
         }
         assert!(lasts < ones.mul_f64(1.05), "{loss}: {:?}, one {:?}", lasts / 9, ones / 9);
+        assert!(shares > 0.96, "{loss}: Jain's index is {shares:.3} on average");
     }
+}
+
+/// Jain's fairness index of the rates: 1 if all are equal, 1/n if one has everything.
+fn jain(rates: impl ExactSizeIterator<Item = f64>) -> f64 {
+    let count = rates.len() as f64;
+    let (sum, squares) = rates.fold((0.0, 0.0), |(sum, squares), rate| (sum + rate, squares + rate * rate));
+    sum * sum / (count * squares)
 }
 
 #[test]
