@@ -154,9 +154,9 @@ fn thirteen_second_transfer_with_and_without_headers() {
 
 #[test]
 fn cold_start_fills_satellite_link() {
-    // Both limits include the two round trips of the handshake.
-    let clean = [(Loss::None, 6.1)].into_iter();
-    for (loss, limit) in clean.chain((60..=68).map(|n| (Loss::every_nth(n), 8.1))) {
+    // Both limits include the round trip of the handshake.
+    let clean = [(Loss::None, 5.5)].into_iter();
+    for (loss, limit) in clean.chain((60..=68).map(|n| (Loss::every_nth(n), 7.5))) {
         for overhead in [0, IP_UDP] {
             let run = Run::new(250_000_000, ms(600)).bytes(100_000_000).loss(loss.clone());
             let done = run.forward(|link| link.overhead(overhead)).run();

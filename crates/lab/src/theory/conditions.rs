@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rdt_emulator::{Direction, LinkConfig, Loss, VaryingRate, WifiConfig};
+use rdt_emulator::{Direction, LinkConfig, Loss, Mtu, VaryingRate, WifiConfig};
 use rdt_transport::SenderConfig;
 
 use crate::cell::Physics;
@@ -36,9 +36,6 @@ pub struct Conditions {
     pub fixed_window: Option<f64>,
     /// Number of packets that an ACK covers.
     pub ack_every: f64,
-    /// Round trips before the sender may send data: two for a connection of rdt, whose responder
-    /// first checks the address.
-    pub handshake_round_trips: f64,
     /// Initial congestion window, packets.
     pub initial_window: f64,
     /// Lower limit of the retransmission timeout, seconds.
@@ -65,36 +62,55 @@ pub struct Conditions {
     pub steady: bool,
 }
 
+/// Properties of all links of a path together, in one direction.
+struct Links {
+    slowest: Option<LinkConfig>,
+    rate_bps: Option<f64>,
+    rtt_s: f64,
+    /// Long-term share of packets that no link loses by chance.
+    arrives: f64,
+    wifi: Option<WifiConfig>,
+    mtus: Vec<Mtu>,
+}
+
+impl Links {
+    /// Returns the properties towards the receiver. `None` as [`Conditions::of`].
+    fn of(physics: &Physics, towards: Direction) -> Option<Self> {
+        let (slowest, rate_bps, wifi, mtus) = (None, None, None, Vec::new());
+        let mut all = Self { slowest, rate_bps, rtt_s: 0.0, arrives: 1.0, wifi, mtus };
+        for path in &physics.links {
+            let path = path.to_path_config(|_| Err("a trace".to_owned())).ok()?;
+            all.rtt_s += path.rtt().as_secs_f64();
+            let link = match towards {
+                Direction::Forward => path.forward,
+                Direction::Reverse => path.reverse,
+            };
+            all.arrives *= 1.0 - mean_loss(&link.loss)?;
+            all.mtus.push(link.mtu.clone());
+            if let Some(VaryingRate::Wifi(cells)) = &link.varying {
+                let cell = cells.at(Duration::ZERO);
+                if !cells.is_constant() || cell.shared && physics.links.len() > 1 {
+                    return None;
+                }
+                all.wifi = Some(cell);
+            }
+            let bps = link.rate.map(rdt_emulator::Bitrate::as_bps_f64);
+            if bps.is_some_and(|bps| all.rate_bps.is_none_or(|slowest| bps < slowest)) {
+                all.rate_bps = bps;
+                all.slowest = Some(link);
+            }
+        }
+        Some(all)
+    }
+}
+
 impl Conditions {
     /// Returns the conditions of a flow. `None` if a link reads its rate from a trace, if its loss
     /// or the bit rate of its 802.11 cell changes with time, if links share the air of a cell, or
     /// if a packet has no room for its headers.
     pub fn of(physics: &Physics, flow: &Flow) -> Option<Self> {
         let towards = if flow.reverse { Direction::Reverse } else { Direction::Forward };
-        let (mut rate, mut rtt_s, mut arrives, mut wifi) = (None, 0.0, 1.0, None);
-        let (mut slowest, mut mtus) = (None, Vec::new());
-        for path in &physics.links {
-            let path = path.to_path_config(|_| Err("a trace".to_owned())).ok()?;
-            let link = match towards {
-                Direction::Forward => &path.forward,
-                Direction::Reverse => &path.reverse,
-            };
-            rtt_s += path.rtt().as_secs_f64();
-            arrives *= 1.0 - mean_loss(&link.loss)?;
-            mtus.push(link.mtu.clone());
-            if let Some(VaryingRate::Wifi(cells)) = &link.varying {
-                let cell = cells.at(Duration::ZERO);
-                if !cells.is_constant() || cell.shared && physics.links.len() > 1 {
-                    return None;
-                }
-                wifi = Some(cell);
-            }
-            let bps = link.rate.map(rdt_emulator::Bitrate::as_bps_f64);
-            if bps.is_some_and(|bps| rate.is_none_or(|slowest| bps < slowest)) {
-                rate = bps;
-                slowest = Some(link.clone());
-            }
-        }
+        let Links { slowest, rate_bps, rtt_s, arrives, wifi, mtus } = Links::of(physics, towards)?;
         let added = |flow: &Flow| slowest.as_ref().map_or(0, |link| added_bytes(link, flow));
         let (payload, packet) = packet(physics, flow)?;
         let on_link = packet.checked_add(added(flow))?;
@@ -109,14 +125,9 @@ impl Conditions {
         });
         let has_feedback = |it: &&Flow| it.kind != FlowKind::Udp;
         let sharers = others().filter(has_feedback).count() + 1;
-        let is_steady = |it: &Flow| {
-            let is_greedy = it.kind == FlowKind::Udp || it.rate.is_none() && it.bytes.is_none();
-            let is_whole = it.start.1 <= LATE_START && it.stop.is_none() && it.on_off.is_none();
-            is_greedy && is_whole && it.send_buffer.is_none()
-        };
         let length = usize::try_from(on_link).ok()?;
         Some(Self {
-            rate_bps: rate,
+            rate_bps,
             rtt_s,
             loss: 1.0 - arrives,
             payload: payload.into(),
@@ -125,7 +136,6 @@ impl Conditions {
             window: flow.window.map(|bytes| bytes as f64),
             fixed_window: fixed_window(flow),
             ack_every: flow.ack.map_or(2.0, |(packets, _)| f64::from(packets.max(1))),
-            handshake_round_trips: if is_connection(physics, flow) { 2.0 } else { 1.0 },
             initial_window: flow.initial_window.unwrap_or(10).into(),
             min_rto_s: flow.min_rto.map_or(0.2, |time| time.as_secs_f64()),
             #[allow(clippy::cast_precision_loss, reason = "a transfer is far below 2^53 bytes")]
@@ -154,6 +164,13 @@ impl Conditions {
     pub fn idle_rtt_s(&self) -> f64 {
         self.rtt_s + self.rate_bps.map_or(0.0, |bps| self.on_link * 8.0 / bps)
     }
+}
+
+/// Returns whether a flow sends for the whole run, as fast as transport and rate allow.
+fn is_steady(flow: &Flow) -> bool {
+    let is_greedy = flow.kind == FlowKind::Udp || flow.rate.is_none() && flow.bytes.is_none();
+    let is_whole = flow.start.1 <= LATE_START && flow.stop.is_none() && flow.on_off.is_none();
+    is_greedy && is_whole && flow.send_buffer.is_none()
 }
 
 #[allow(clippy::cast_precision_loss, reason = "rates are far below 2^53 bit/s")]

@@ -73,8 +73,8 @@ fn slow_start_s(packets: f64, initial_window: f64, growth: f64, rtt_s: f64, pack
 pub(super) fn slow_start(it: &Conditions) -> Option<Prediction> {
     let packet_s = it.rate_bps.map_or(0.0, |bps| it.on_link * 8.0 / bps);
     let packets = (it.bytes? / it.payload).ceil();
-    let handshake = it.handshake_round_trips * it.rtt_s;
-    let value = handshake + slow_start_s(packets, it.initial_window, 2.0, it.rtt_s, packet_s);
+    // A round trip opens the connection, of TCP and of rdt.
+    let value = it.rtt_s + slow_start_s(packets, it.initial_window, 2.0, it.rtt_s, packet_s);
     let window_fits =
         it.window.is_none_or(|bytes| bytes * 8.0 >= it.rate_bps.unwrap_or(f64::INFINITY) * it.rtt_s);
     Some(Prediction::new(value, it.loss == 0.0 && window_fits))
