@@ -74,21 +74,9 @@ impl MessageHeaders {
             control.attach(header);
             count += 1;
         }
-        let got = loop {
-            // SAFETY: the descriptor is open as long as `socket` is borrowed. The first `count`
-            // messages are written. They point to names, parts, rooms and controls that outlive the
-            // call, are not borrowed elsewhere, and have the lengths given here.
-            let got = unsafe {
-                libc::recvmmsg(socket.as_raw_fd(), messages.as_mut_ptr().cast(), count, 0, ptr::null_mut())
-            };
-            if let Ok(got) = usize::try_from(got) {
-                break got;
-            }
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(error);
-            }
-        };
+        // SAFETY: the first `count` messages are written. They point to names, parts, rooms and
+        // controls that outlive the call, are not borrowed elsewhere, and have the lengths given here.
+        let got = unsafe { recvmmsg(socket, messages.as_mut_ptr().cast(), count)? };
         for ((message, name), meta) in messages.iter().zip(&self.names).zip(metas).take(got) {
             // SAFETY: `got` is at most `count`, and the first `count` messages are written.
             let message = unsafe { message.assume_init_ref() };
@@ -102,6 +90,26 @@ impl MessageHeaders {
             unsafe { read_control(&message.msg_hdr, meta, &mut self.overflow) };
         }
         Ok(got)
+    }
+}
+
+/// Calls `recvmmsg` until no signal interrupts it, and returns the number of messages.
+///
+/// # Safety
+/// The first `count` messages are written, and point to memory that the kernel may write.
+#[expect(unsafe_code, reason = "rustix has no recvmmsg")]
+unsafe fn recvmmsg(socket: &UdpSocket, messages: *mut libc::mmsghdr, count: u32) -> io::Result<usize> {
+    loop {
+        // SAFETY: the descriptor is open as long as `socket` is borrowed; the caller answers for the
+        // messages.
+        let got = unsafe { libc::recvmmsg(socket.as_raw_fd(), messages, count, 0, ptr::null_mut()) };
+        if let Ok(got) = usize::try_from(got) {
+            return Ok(got);
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
     }
 }
 

@@ -51,6 +51,108 @@ struct Entry {
     allowed: &'static str,
 }
 
+impl Entry {
+    const fn new(
+        name: &'static str,
+        value_name: &'static str,
+        about: &'static str,
+        allowed: &'static str,
+    ) -> Self {
+        Self { name, value_name, about, allowed }
+    }
+}
+
+static PRESET: Entry = Entry::new("preset", "NAME", "A path to begin with", "");
+static SEED: Entry =
+    Entry::new("seed", "N", "Seed of all random draws", "a whole number from 0 to 18446744073709551615");
+static RTT: Entry =
+    Entry::new("rtt", "TIME", "Round-trip propagation delay, half of it each way", "a time such as 100ms");
+
+/// Entries of all keys of a direction, in the order of [`LinkKey`].
+static ENTRIES: [Entry; LinkKey::ALL.len()] = [
+    Entry::new(
+        "rate",
+        "RATE",
+        "Bit rate: constant, in steps, or from a trace",
+        "none, 10mbit, steps such as 0s:10mbit,5s:2mbit, trace:FILE in mahimahi's format, or an \
+             802.11 cell: wifi-a, wifi-b or wifi-g, with options after a colon such as \
+             wifi-a:rate=0s:54mbit+10s:24mbit,rts",
+    ),
+    Entry::new("delay", "TIME", "Propagation delay of one direction", "a time such as 50ms"),
+    Entry::new(
+        "jitter",
+        "JITTER",
+        "Variation of the delay, in order unless unordered is given",
+        "none, 5ms (up to that much more), normal 2ms (standard deviation), either with unordered",
+    ),
+    Entry::new(
+        "loss",
+        "LOSS",
+        "Loss of packets on arrival",
+        "none, 1%, steps such as 0s:0%,10s:1%, 1% max-run=3, gilbert-elliott p=1% r=25% good=0 \
+             bad=100%, every 100, or packets 7,8,30-35; for both directions also forward/reverse, such \
+             as 1%/0",
+    ),
+    Entry::new(
+        "outage",
+        "TIMES",
+        "Times at which the link takes no packets",
+        "none, times such as 10s-12s,30s-31s, or 500ms every 10s from 3s",
+    ),
+    Entry::new(
+        "queue",
+        "SIZE",
+        "Limit of the queue in front of the link",
+        "auto (1bdp, but 64kib at least), none (no bound), 25p (packets), 64kb, or 1bdp \
+             (bandwidth-delay products)",
+    ),
+    Entry::new(
+        "discipline",
+        "NAME",
+        "Queue discipline: which packets are dropped",
+        ", with parameters after a colon: codel:target=5ms,interval=100ms,ecn",
+    ),
+    Entry::new(
+        "occupancy",
+        "WHAT",
+        "Packets that count against the queue's limit",
+        "waiting, or path (what waits and what travels)",
+    ),
+    Entry::new(
+        "mark",
+        "SIZE",
+        "Queue above which packets are marked (ECN)",
+        "none, a queue such as 20p, 30kb or 0.2bdp, or 20p or drop (those that cannot be marked)",
+    ),
+    Entry::new(
+        "mtu",
+        "BYTES",
+        "Longest packet, with headers and without framing",
+        "none, 1500, 1500 fragment (as an IPv6 host does, at 1280 or more), or steps such as \
+             1500,10s:1280",
+    ),
+    Entry::new("duplicate", "P", "Share of packets that arrive twice", "a probability such as 0.1%"),
+    Entry::new("corrupt", "P", "Share of packets with one wrong bit", "a probability such as 0.1%"),
+    Entry::new(
+        "reorder",
+        "P by TIME",
+        "Packets held back so that later ones overtake them",
+        "none, or a share and a time such as 1% by 5ms",
+    ),
+    Entry::new(
+        "headers",
+        "BYTES",
+        "Header bytes of each packet besides its payload",
+        "a number of bytes such as 28 (UDP over IPv4) or 48 (UDP over IPv6)",
+    ),
+    Entry::new(
+        "framing",
+        "BYTES",
+        "Link-layer bytes of each packet or fragment",
+        "a number of bytes such as 14 (the header of Ethernet) or 38 (with preamble, checksum and gap)",
+    ),
+];
+
 impl LinkKey {
     /// All keys of a direction, in the order of help texts and of written TOML.
     pub const ALL: [Self; 15] = [
@@ -76,95 +178,8 @@ impl LinkKey {
         self.entry().name
     }
 
-    const fn entry(self) -> Entry {
-        let (name, value_name, about, allowed) = match self {
-            Self::Rate => (
-                "rate",
-                "RATE",
-                "Bit rate: constant, in steps, or from a trace",
-                "none, 10mbit, steps such as 0s:10mbit,5s:2mbit, trace:FILE in mahimahi's format, or an \
-                 802.11 cell: wifi-a, wifi-b or wifi-g, with options after a colon such as \
-                 wifi-a:rate=0s:54mbit+10s:24mbit,rts",
-            ),
-            Self::Delay => ("delay", "TIME", "Propagation delay of one direction", "a time such as 50ms"),
-            Self::Jitter => (
-                "jitter",
-                "JITTER",
-                "Variation of the delay, in order unless unordered is given",
-                "none, 5ms (up to that much more), normal 2ms (standard deviation), either with unordered",
-            ),
-            Self::Loss => (
-                "loss",
-                "LOSS",
-                "Loss of packets on arrival",
-                "none, 1%, steps such as 0s:0%,10s:1%, 1% max-run=3, gilbert-elliott p=1% r=25% good=0 \
-                 bad=100%, every 100, or packets 7,8,30-35; for both directions also forward/reverse, such \
-                 as 1%/0",
-            ),
-            Self::Outage => (
-                "outage",
-                "TIMES",
-                "Times at which the link takes no packets",
-                "none, times such as 10s-12s,30s-31s, or 500ms every 10s from 3s",
-            ),
-            Self::Queue => (
-                "queue",
-                "SIZE",
-                "Limit of the queue in front of the link",
-                "auto (1bdp, but 64kib at least), none (no bound), 25p (packets), 64kb, or 1bdp \
-                 (bandwidth-delay products)",
-            ),
-            Self::Discipline => (
-                "discipline",
-                "NAME",
-                "Queue discipline: which packets are dropped",
-                ", with parameters after a colon: codel:target=5ms,interval=100ms,ecn",
-            ),
-            Self::Occupancy => (
-                "occupancy",
-                "WHAT",
-                "Packets that count against the queue's limit",
-                "waiting, or path (what waits and what travels)",
-            ),
-            Self::Mark => (
-                "mark",
-                "SIZE",
-                "Queue above which packets are marked (ECN)",
-                "none, a queue such as 20p, 30kb or 0.2bdp, or 20p or drop (those that cannot be marked)",
-            ),
-            Self::Mtu => (
-                "mtu",
-                "BYTES",
-                "Longest packet, with headers and without framing",
-                "none, 1500, 1500 fragment (as an IPv6 host does, at 1280 or more), or steps such as \
-                 1500,10s:1280",
-            ),
-            Self::Duplicate => {
-                ("duplicate", "P", "Share of packets that arrive twice", "a probability such as 0.1%")
-            }
-            Self::Corrupt => {
-                ("corrupt", "P", "Share of packets with one wrong bit", "a probability such as 0.1%")
-            }
-            Self::Reorder => (
-                "reorder",
-                "P by TIME",
-                "Packets held back so that later ones overtake them",
-                "none, or a share and a time such as 1% by 5ms",
-            ),
-            Self::Headers => (
-                "headers",
-                "BYTES",
-                "Header bytes of each packet besides its payload",
-                "a number of bytes such as 28 (UDP over IPv4) or 48 (UDP over IPv6)",
-            ),
-            Self::Framing => (
-                "framing",
-                "BYTES",
-                "Link-layer bytes of each packet or fragment",
-                "a number of bytes such as 14 (the header of Ethernet) or 38 (with preamble, checksum and gap)",
-            ),
-        };
-        Entry { name, value_name, about, allowed }
+    const fn entry(self) -> &'static Entry {
+        &ENTRIES[self as usize]
     }
 }
 
@@ -205,18 +220,13 @@ impl Key {
         matches!(self, Self::Link(_))
     }
 
-    const fn entry(self) -> Entry {
-        let (name, value_name, about, allowed) = match self {
-            Self::Preset => ("preset", "NAME", "A path to begin with", ""),
-            Self::Seed => {
-                ("seed", "N", "Seed of all random draws", "a whole number from 0 to 18446744073709551615")
-            }
-            Self::Rtt => {
-                ("rtt", "TIME", "Round-trip propagation delay, half of it each way", "a time such as 100ms")
-            }
-            Self::Link(key) => return key.entry(),
-        };
-        Entry { name, value_name, about, allowed }
+    const fn entry(self) -> &'static Entry {
+        match self {
+            Self::Preset => &PRESET,
+            Self::Seed => &SEED,
+            Self::Rtt => &RTT,
+            Self::Link(key) => key.entry(),
+        }
     }
 }
 

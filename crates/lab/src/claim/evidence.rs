@@ -118,18 +118,7 @@ fn compare(
     let difference = difference(scope, left, right, matches!(relation, Relation::WithinAmount(_)))?;
     let Difference { estimate, standard_error, degrees, is_ratio, repetitions, pairing } = difference;
     if repetitions < 2 {
-        // A single run shows no spread.
-        let (p_for, p_against, needs, nothing_random) = (1.0, 1.0, 2, false);
-        return Ok(Evidence {
-            p_for,
-            p_against,
-            estimate: None,
-            is_ratio,
-            repetitions,
-            needs,
-            nothing_random,
-            pairing,
-        });
+        return Ok(single_run(is_ratio, repetitions, pairing));
     }
     let above = |bound: f64| beyond(estimate - bound, standard_error, degrees);
     let below = |bound: f64| beyond(bound - estimate, standard_error, degrees);
@@ -164,6 +153,20 @@ fn compare(
         nothing_random: standard_error == 0.0,
         pairing: pairing.filter(|_| standard_error > 0.0),
     })
+}
+
+/// Returns the evidence of a single run, which shows no spread.
+const fn single_run(is_ratio: bool, repetitions: u32, pairing: Option<f64>) -> Evidence {
+    Evidence {
+        p_for: 1.0,
+        p_against: 1.0,
+        estimate: None,
+        is_ratio,
+        repetitions,
+        needs: 2,
+        nothing_random: false,
+        pairing,
+    }
 }
 
 /// Returns the one-sided p value of an estimate that lies `distance` beyond a bound. It is small if

@@ -1,5 +1,6 @@
 //! Reads an experiment file from top to bottom.
 
+use toml::Spanned;
 use toml::de::DeTable;
 
 use super::claims::{Claim, Expect, Statement, read_engines};
@@ -48,11 +49,15 @@ const MAX_CLAIMS: usize = 1_000;
 /// Version of the notation that this program reads.
 const SCHEMA: u32 = 1;
 
-pub(super) fn experiment(text: &str) -> Result<Experiment, ExperimentError> {
-    let document = DeTable::parse(text).map_err(|error| {
+fn parse(text: &str) -> Result<Spanned<DeTable<'_>>, ExperimentError> {
+    DeTable::parse(text).map_err(|error| {
         let offset = error.span().map_or(0, |span| span.start);
         Place::of(text, offset).because(error.message())
-    })?;
+    })
+}
+
+pub(super) fn experiment(text: &str) -> Result<Experiment, ExperimentError> {
+    let document = parse(text)?;
     let file = Section::new(text, "", Place { line: 1, column: 1 }, document.get_ref());
     file.check(&WORDS)?;
     let schema = file.require("schema")?;

@@ -172,6 +172,7 @@ impl Timeline {
 }
 
 /// State of the sender, as far as segments show it.
+#[derive(Default)]
 struct State {
     sender: usize,
     /// Full segment, bytes.
@@ -281,19 +282,8 @@ pub fn timeline(connection: &Connection, sender: usize) -> Timeline {
     };
     // With offload the largest packet of the capture has many segments.
     let segment = mine.largest.min(peer.mss.map_or(u32::MAX, u32::from)).max(1);
-    let mut state = State {
-        sender,
-        segment: u64::from(segment),
-        is_open: false,
-        highest: 0,
-        acked: 0,
-        edge: 0,
-        recovery: None,
-        is_short: false,
-        largest_flight: 0,
-        rtt_s: ours,
-        shortest_s: ours,
-    };
+    let mut state =
+        State { sender, segment: u64::from(segment), rtt_s: ours, shortest_s: ours, ..State::default() };
     let mean = mine.sequence.rtt.mean().max(out.rtt_s);
     let mut pause = Pause { threshold_s: (STALL_ROUND_TRIPS * mean).max(MIN_STALL_S), ..Pause::default() };
     let mut last_ns = connection.first_ns;

@@ -203,23 +203,24 @@ fn check(flow: &Flow, physics: &Physics) -> Result<(), EngineError> {
     }
     match flow.kind {
         FlowKind::Udp if flow.device_mtu.is_some() && !uses_ipv6(physics) => {
-            return refuse(&"device-mtu makes fragments of IPv6: write ipv6 = \"on\" in [kernel]");
+            refuse(&"device-mtu makes fragments of IPv6: write ipv6 = \"on\" in [kernel]")
         }
         FlowKind::Udp if flow.device_mtu.is_some_and(|mtu| mtu < LEAST_MTU_IPV6) => {
-            return refuse(&format!("a device-mtu below {LEAST_MTU_IPV6} carries no IPv6"));
+            refuse(&format!("a device-mtu below {LEAST_MTU_IPV6} carries no IPv6"))
         }
-        FlowKind::Udp => return check_source(flow),
-        FlowKind::Rdt => return sender(flow, 0)?.validate().map_err(|error| flow_error(flow, error)),
-        FlowKind::Classic => {
-            return refuse(&"the classic format runs in virtual time: use the engine 'virtual'");
-        }
+        FlowKind::Udp => check_source(flow),
+        FlowKind::Rdt => sender(flow, 0)?.validate().map_err(|error| flow_error(flow, error)),
+        FlowKind::Classic => refuse(&"the classic format runs in virtual time: use the engine 'virtual'"),
         FlowKind::Tcp if physics.engine == EngineKind::Real => {
-            return refuse(
-                &"the engine 'real' runs rdt and udp: write kind = \"rdt\", or use the engine 'kernel'",
-            );
+            refuse(&"the engine 'real' runs rdt and udp: write kind = \"rdt\", or use the engine 'kernel'")
         }
-        FlowKind::Tcp => {}
+        FlowKind::Tcp => check_tcp(flow),
     }
+}
+
+/// Checks the words of a flow of the kernel's TCP by themselves.
+fn check_tcp(flow: &Flow) -> Result<(), EngineError> {
+    let refuse = |text: &dyn Display| Err(flow_error(flow, text));
     if let Some(name) = flow.cc.as_deref().filter(|name| name.contains(':')) {
         return refuse(&format!("the kernel has no congestion control '{name}'"));
     }

@@ -196,26 +196,10 @@ fn fraction(subject: &Subject<'_>, engine: EngineKind, metric: &str) -> Option<T
     let signs = |factor: &Factor| -> Vec<bool> {
         cells.iter().map(|cell| cell.level(&factor.name) == Some(factor.levels[1].name.as_str())).collect()
     };
-    let mut effects: Vec<(String, Vec<bool>)> = Vec::new();
-    effects.extend(factors.iter().map(|one| (one.name.clone(), signs(one))));
-    for (i, one) in factors.iter().enumerate() {
-        for two in &factors[i + 1..] {
-            let both = signs(one).iter().zip(signs(two)).map(|(a, b)| *a == b).collect();
-            effects.push((format!("{} \u{d7} {}", one.name, two.name), both));
-        }
-    }
-    let mut classes: Vec<(String, Vec<bool>)> = Vec::new();
-    for (name, signs) in effects {
-        let opposite: Vec<bool> = signs.iter().map(|sign| !sign).collect();
-        let known = classes.iter_mut().find(|(_, other)| *other == signs || *other == opposite);
-        match known {
-            Some((names, other)) if *other == signs => put!(names, " = {name}"),
-            Some((names, _)) => put!(names, " = \u{2212}{name}"),
-            None => classes.push((name, signs)),
-        }
-    }
+    let classes =
+        classes(&factors.iter().map(|factor| (factor.name.clone(), signs(factor))).collect::<Vec<_>>());
     let half = number(cells.len()) / 2.0;
-    let row = |(name, signs): &(String, Vec<bool>)| {
+    let row = |(name, signs): &Contrast| {
         let contrast = |rep: usize| {
             let signed =
                 all.iter().zip(signs).map(|(values, sign)| if *sign { values[rep] } else { -values[rep] });
@@ -236,6 +220,31 @@ fn fraction(subject: &Subject<'_>, engine: EngineKind, metric: &str) -> Option<T
          row cannot be told apart"
     );
     Some(Table { caption, head: ["effect", "size (95 %)", "verdict"].map(str::to_owned).to_vec(), rows })
+}
+
+/// Name of an effect, and the sign with which each cell counts for it.
+type Contrast = (String, Vec<bool>);
+
+/// Returns the main effects and their interactions of two, those that cannot be told apart as one.
+fn classes(main: &[Contrast]) -> Vec<Contrast> {
+    let mut effects = main.to_vec();
+    for (i, (one, signs)) in main.iter().enumerate() {
+        for (two, others) in &main[i + 1..] {
+            let both = signs.iter().zip(others).map(|(a, b)| a == b).collect();
+            effects.push((format!("{one} \u{d7} {two}"), both));
+        }
+    }
+    let mut classes: Vec<Contrast> = Vec::new();
+    for (name, signs) in effects {
+        let opposite: Vec<bool> = signs.iter().map(|sign| !sign).collect();
+        let known = classes.iter_mut().find(|(_, other)| *other == signs || *other == opposite);
+        match known {
+            Some((names, other)) if *other == signs => put!(names, " = {name}"),
+            Some((names, _)) => put!(names, " = \u{2212}{name}"),
+            None => classes.push((name, signs)),
+        }
+    }
+    classes
 }
 
 /// Takes the logarithms of values that are all positive, and returns whether they are.
