@@ -65,7 +65,6 @@ use self::base_loss::{BaseLoss, queue_is_empty};
 use self::bounds::{Bounds, Latest};
 use self::control::initial_pacing_rate;
 use self::full_bw::FullBandwidth;
-use self::long_start::LongStart;
 use self::math::mul_div;
 use self::max_filter::MaxBwFilter;
 use self::min_rtt::MinRtt;
@@ -73,6 +72,7 @@ use self::probe_bw::Cycle;
 use self::probe_rtt::ProbeRtt;
 use self::resume::Resume;
 use self::rounds::{LossRound, Rounds};
+use self::startup::Start;
 use self::undo::{Recovery, Undo};
 use super::{AckEvent, Cause, CongestionEvent, Controller, LostPacket, RateSample, TrainRate};
 
@@ -192,21 +192,12 @@ pub(crate) struct Bbr {
     base_loss: BaseLoss,
     cycle: Cycle,
     probe_rtt: ProbeRtt,
-    /// `BBR.drain_start_round`.
-    drain_start_round: u64,
-    /// True until `Startup` stops tripling the rate.
-    fast_startup: bool,
-    long_start: LongStart,
-    idle_restart: bool,
+    start: Start,
     undo: Undo,
     resume: Resume,
-    delivered: u64,
     recovery: Recovery,
     cwnd: u64,
-    prior_cwnd: u64,
     pacing_rate: u64,
-    /// Time that the newest ACK took on its way back beyond the fastest one.
-    way_back: Duration,
 }
 
 /// ACK that delivered data.
@@ -242,18 +233,12 @@ impl Bbr {
             base_loss: BaseLoss::default(),
             cycle: Cycle::default(),
             probe_rtt: ProbeRtt::default(),
-            drain_start_round: 0,
-            fast_startup: config.fast_startup,
-            long_start: LongStart::new(config.long_start && config.fast_startup, config.initial_rtt),
-            idle_restart: false,
+            start: Start::new(&config),
             undo: Undo::default(),
             resume: Resume::default(),
-            delivered: 0,
             recovery: Recovery::default(),
             cwnd: first,
-            prior_cwnd: 0,
             pacing_rate: initial_pacing_rate(first, config.initial_rtt),
-            way_back: Duration::ZERO,
         }
     }
 
@@ -294,7 +279,7 @@ impl Bbr {
     }
 
     fn update_max_bw(&mut self, ack: &Ack<'_>) {
-        if self.rounds.update(ack.sample.prior_delivered, ack.event.delivered) {
+        if self.rounds.update(ack.sample.prior_delivered) {
             self.cycle.on_round();
         }
         let rate = ack.sample.delivery_rate;
@@ -364,8 +349,8 @@ impl Controller for Bbr {
     }
 
     fn on_ack(&mut self, event: &AckEvent) {
-        self.way_back = event.way_back;
-        self.delivered = event.delivered;
+        self.extra_acked.way_back = event.way_back;
+        self.rounds.on_ack(event.delivered);
         self.on_rtt_known(event);
         self.track_recovery(event);
         match event.rate {
@@ -388,7 +373,7 @@ impl Controller for Bbr {
     fn on_packet_lost(&mut self, lost: &LostPacket) {
         // The draft's text saves the state when recovery begins, its pseudocode in each round of
         // recovery. The latter would overwrite the phase that the loss ended.
-        if self.loss_round.note(self.delivered) && self.recovery == Recovery::None {
+        if self.loss_round.note(self.rounds.delivered()) && self.recovery == Recovery::None {
             self.save_state_upon_loss();
         }
         if self.state == State::Startup {
@@ -398,7 +383,7 @@ impl Controller for Bbr {
     }
 
     fn on_congestion(&mut self, event: &CongestionEvent) {
-        if self.loss_round.note(self.delivered) || event.cause == Cause::Timeout {
+        if self.loss_round.note(self.rounds.delivered()) || event.cause == Cause::Timeout {
             self.save_state_upon_loss();
         }
         match event.cause {

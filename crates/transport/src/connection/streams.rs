@@ -1,7 +1,10 @@
 //! Open phase of a connection: the outgoing stream, the incoming stream, and the packets that carry
 //! them.
 
+mod path_probes;
 mod receive;
+mod resets;
+mod silence;
 mod start;
 
 use std::time::{Duration, Instant};
@@ -20,6 +23,9 @@ use crate::receiver::Receiver;
 use crate::wire::native::{self, Probe};
 use crate::wire::native::{CloseReason, LinkRequest};
 use crate::{Endpoint, Observer, ReceiverEvent, Sender, SenderEvent, TransferError, TransmitBuf};
+use path_probes::PathProbes;
+use resets::PeerResets;
+use silence::Silence;
 
 pub(super) use receive::Message;
 pub(crate) use start::Established;
@@ -28,16 +34,11 @@ pub(crate) use start::Established;
 /// ChaCha20-Poly1305 (RFC 9001, section 6.6). That of AES-GCM is 2^52.
 pub(super) const MAX_FORGED_PACKETS: u64 = 1 << 36;
 
-/// Upper limit of [`Streams::quiet_time`]. Longer than the peer's keep-alive interval of 10 s.
-const MAX_QUIET_TIME: Duration = Duration::from_secs(12);
 /// Retransmission timeouts for which a complete connection repeats its answers: three of its peer's
 /// FINs are lost in that time, with back-off.
 const LINGER_RTOS: u32 = 8;
 /// Limits of the time for which answers are repeated.
 const LINGER: std::ops::RangeInclusive<Duration> = Duration::from_secs(2)..=Duration::from_secs(10);
-/// Time after an OPEN-ACK for which RESETs are ignored: data that overtook the OPEN was answered by
-/// them.
-const LATE_RESETS: Duration = Duration::from_secs(2);
 /// Payload of a packet by which the replay window is sized, bytes: the smallest one in a bulk
 /// transfer, on a path that carries no more than 548 bytes.
 const SMALL_PAYLOAD: u64 = 508;
@@ -49,34 +50,18 @@ pub(super) struct Streams {
     pub(super) receiver: Receiver,
     pub(super) sealing: SealingKeys,
     pub(super) opening: OpeningKeys,
-    /// Token of the peer's RESETs.
-    peer_reset: ResetToken,
-    /// Time from which they are believed.
-    resets_from: Instant,
+    resets: PeerResets,
     /// Proof of the local keys, repeated until the peer has shown that it arrived (initiator).
     pub(super) proof: Option<Box<KeyProof>>,
     /// OPEN-ACK to send, with the token of this side's RESETs (responder).
     pub(super) open_ack: Option<ResetToken>,
     pub(super) confirm: Confirm,
-    /// Path probe to send, or answer to one.
-    probe: Option<Probe>,
-    /// Random number of the newest probe of an address that is not validated. Answers to probes of
-    /// a quiet path have others.
-    path_random: Option<u64>,
+    probes: PathProbes,
     /// Body of an ACK that waits for a packet.
     ack: Option<Vec<u8>>,
     /// Memory of the newest ACK that had a packet of its own, for the next one.
     ack_memory: Vec<u8>,
-    pub(super) idle_timeout: Duration,
-    /// Time without a packet of the peer after which a side without a keep-alive of its stream
-    /// probes the path.
-    quiet_time: Duration,
-    /// Arrival of the newest authentic packet; at first, the end of the handshake.
-    heard_at: Instant,
-    /// Time of the last path probe because of silence; at first, the end of the handshake.
-    probed_at: Instant,
-    /// Earliest time of the next path probe that asks for a proof of the peer's key phase.
-    key_probe_at: Instant,
+    silence: Silence,
     /// False at the responder of a one-way connection.
     pub(super) has_own_stream: bool,
     /// Emulated link that the peer requests.
@@ -263,7 +248,7 @@ impl Streams {
                 native::encode_open_ack(header, &token, packet);
             });
         }
-        if let Some(probe) = self.probe.take() {
+        if let Some(probe) = self.probes.take() {
             return seal_probe(&mut self.sealing, probe, out);
         }
         self.receiver.take_fin_ack().is_some_and(|length| {
@@ -298,14 +283,13 @@ impl Streams {
     /// Updates the local key if it is due, or requests the proof that the update waits for. ACKs of
     /// the outgoing stream are such a proof. A side that sends none gets it from a path probe.
     fn update_key(&mut self, now: Instant) {
-        let Self { sealing, sender, .. } = self;
+        let Self { sealing, sender, probes, .. } = self;
         let phase = sealing.phase();
         let is_unproven = sealing.update_if_due(now, sender.next_number(), |key| sender.update_key(key));
         if sealing.phase() != phase {
-            self.key_probe_at = now;
-        } else if is_unproven && now >= self.key_probe_at {
-            self.key_probe_at = now + sender.stats().rto;
-            self.probe.get_or_insert(self.sealing.probe());
+            probes.restart(now);
+        } else if is_unproven {
+            probes.ask_for_key_phase(now, sender.stats().rto, || sealing.probe());
         }
     }
 
@@ -316,7 +300,7 @@ impl Streams {
 
     /// Appends a path probe, to be sent to an address that is not validated yet.
     pub(super) fn poll_path_probe(&mut self, random: u64, out: &mut TransmitBuf) -> bool {
-        self.path_random = Some(random);
+        self.probes.asked_for(random);
         self.close.is_none() && seal_probe(&mut self.sealing, Probe { is_response: false, random }, out)
     }
 
@@ -325,7 +309,7 @@ impl Streams {
         if self.close.is_some() || self.linger_until.is_some() {
             return None;
         }
-        if now >= self.idle_deadline() && !self.is_reopening() {
+        if now >= self.silence.deadline() && !self.is_reopening() {
             // With a proof, the responder has not answered it.
             let awaits_answer = self.proof.is_some();
             return Some(if awaits_answer { Closed::TimedOut(crate::Phase::Connect) } else { Closed::Idle });
@@ -340,8 +324,8 @@ impl Streams {
         }
         self.opening.on_timeout(now);
         if self.quiet_deadline().is_some_and(|at| at <= now) {
-            self.probed_at = now;
-            self.probe.get_or_insert(self.sealing.probe());
+            self.silence.on_probe(now);
+            self.probes.ask(self.sealing.probe());
         }
         self.sender.handle_timeout(now);
         None
@@ -353,7 +337,7 @@ impl Streams {
         if !self.is_delivered || self.is_received {
             return None;
         }
-        Some(self.heard_at.max(self.probed_at) + self.quiet_time)
+        Some(self.silence.probe_deadline())
     }
 
     /// Returns the time of the next call of [`Streams::handle_timeout`].
@@ -365,7 +349,7 @@ impl Streams {
             return handshake.poll_timeout();
         }
         // Asked several times for each packet.
-        let mut first = self.idle_deadline();
+        let mut first = self.silence.deadline();
         let mut add = |deadline: Option<Instant>| first = deadline.map_or(first, |at| at.min(first));
         if self.has_own_stream {
             add(self.sender.poll_timeout());
@@ -376,10 +360,6 @@ impl Streams {
         add(self.release_deadline());
         add(self.quiet_deadline());
         Some(first)
-    }
-
-    fn idle_deadline(&self) -> Instant {
-        self.heard_at + self.idle_timeout
     }
 
     /// True if nothing will be sent any more.
@@ -400,7 +380,7 @@ impl Streams {
     /// True if the peer has forgotten a handshake that was not complete, by its token.
     pub(super) fn is_forgotten_by(&self, token: &ResetToken) -> bool {
         let awaits_proof = self.proof.is_some() && self.close.is_none() && !self.is_reopening();
-        awaits_proof && self.peer_reset.of_half_open() == *token
+        awaits_proof && self.resets.token().of_half_open() == *token
     }
 
     /// True if the peer may refuse the OPEN of this connection.
@@ -416,14 +396,14 @@ impl Streams {
     /// Handles an OPEN-ACK.
     fn on_open_ack(&mut self, now: Instant, token: ResetToken) {
         if self.proof.as_deref().is_some_and(KeyProof::is_open) {
-            (self.peer_reset, self.proof) = (token, None);
-            self.resets_from = now + LATE_RESETS;
+            self.proof = None;
+            self.resets = PeerResets::of_opened(now, token);
         }
     }
 
     /// True if the peer does not know the connection, by its token.
     pub(super) fn is_reset_by(&self, now: Instant, token: &ResetToken) -> bool {
-        now >= self.resets_from && self.close.is_none() && !self.is_reopening() && self.peer_reset == *token
+        self.close.is_none() && !self.is_reopening() && self.resets.is_believed(now, token)
     }
 
     /// True while the handshake takes place again.
@@ -446,7 +426,7 @@ impl Streams {
     }
 
     pub(super) fn heard_at(&self) -> Instant {
-        self.heard_at
+        self.silence.heard_at()
     }
 
     pub(super) fn is_received(&self) -> bool {

@@ -1,6 +1,6 @@
 //! ACK aggregation (`BBR.extra_acked`): bytes acknowledged beyond the estimated bandwidth.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::math::volume;
 use super::max_filter::RoundMaxFilter;
@@ -11,6 +11,8 @@ pub(super) struct ExtraAcked {
     interval_start: Option<Instant>,
     delivered: u64,
     filter: RoundMaxFilter,
+    /// Time that the newest ACK took on its way back beyond the fastest one.
+    pub(super) way_back: Duration,
 }
 
 impl ExtraAcked {
@@ -42,8 +44,6 @@ impl ExtraAcked {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::congestion::bbr::tests::origin;
 

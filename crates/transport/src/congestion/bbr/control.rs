@@ -114,7 +114,7 @@ impl Bbr {
     /// `ProbeBW_DOWN` did, too, a connection with data both ways over 100 and 1 Mbit/s at 10 ms had
     /// 59 Mbit/s forward instead of 67.
     fn acknowledged_on_way_back(&self, bw: u64) -> u64 {
-        self.before_base_loss(volume(bw, self.way_back))
+        self.before_base_loss(volume(bw, self.extra_acked.way_back))
     }
 
     /// Returns `Inflight(1.0)` at `bw`, bytes.

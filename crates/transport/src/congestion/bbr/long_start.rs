@@ -69,7 +69,7 @@ impl LongStart {
 
 impl Bbr {
     fn starts_long(&self) -> bool {
-        self.long_start.on && self.state == State::Startup && self.fast_startup
+        self.start.trains.on && self.state == State::Startup && self.start.triples
     }
 
     /// Returns the size of a train, bytes; 0 if no trains are sent.
@@ -80,7 +80,7 @@ impl Bbr {
     /// Returns the estimated transmission time of a train at the bottleneck, which must not count
     /// as a queue.
     pub(super) fn train_time(&self) -> Duration {
-        let rate = self.max_bw.max().max(self.long_start.floor);
+        let rate = self.max_bw.max().max(self.start.trains.floor);
         let nanos = mul_div(self.train_bytes(), 1_000_000_000, rate.max(1));
         if rate == 0 { Duration::ZERO } else { Duration::from_nanos(nanos) }
     }
@@ -101,15 +101,15 @@ impl Bbr {
         });
         let before = self.max_bw.max().max(first);
         let floor = gain(train.rate, share).min(before.saturating_mul(step));
-        self.long_start.floor = self.long_start.floor.max(floor);
-        self.long_start.ceiling = self.long_start.ceiling.max(gain(train.rate, CEILING_GAIN_PERMILLE));
+        self.start.trains.floor = self.start.trains.floor.max(floor);
+        self.start.trains.ceiling = self.start.trains.ceiling.max(gain(train.rate, CEILING_GAIN_PERMILLE));
     }
 
     /// Limits the pacing rate of `Startup` to the ceiling and, while the rate triples, to the floor
     /// that trains set. `None` if trains do not apply.
     pub(super) fn clamp_to_trains(&self, rate: u64) -> Option<u64> {
-        let LongStart { on, floor, ceiling } = self.long_start;
-        let floor = if self.fast_startup { floor } else { 0 };
+        let LongStart { on, floor, ceiling } = self.start.trains;
+        let floor = if self.start.triples { floor } else { 0 };
         (on && self.state == State::Startup && ceiling > 0).then(|| rate.min(ceiling).max(floor))
     }
 
@@ -117,7 +117,7 @@ impl Bbr {
     pub(super) fn train_window(&self) -> u64 {
         match self.min_rtt.get() {
             Some(min_rtt) if self.starts_long() => {
-                volume(self.long_start.floor, min_rtt) + 2 * self.train_bytes()
+                volume(self.start.trains.floor, min_rtt) + 2 * self.train_bytes()
             }
             _ => 0,
         }
@@ -125,15 +125,15 @@ impl Bbr {
 
     /// Triples the ceiling after a round near it without a queue.
     pub(super) fn raise_ceiling(&mut self) {
-        let ceiling = self.long_start.ceiling;
+        let ceiling = self.start.trains.ceiling;
         if self.starts_long() && self.max_bw.max() >= gain(ceiling, RAISE_SHARE_PERMILLE) {
-            self.long_start.ceiling = ceiling.saturating_mul(3);
+            self.start.trains.ceiling = ceiling.saturating_mul(3);
         }
     }
 
     /// True if the pipe delivers nearly the ceiling and has a queue.
     pub(super) fn fills_train_estimate(&self, event: &AckEvent) -> bool {
-        let LongStart { on, ceiling, .. } = self.long_start;
+        let LongStart { on, ceiling, .. } = self.start.trains;
         on && self.state == State::Startup
             && ceiling > 0
             && self.max_bw.max() >= gain(ceiling, FULL_SHARE_PERMILLE)

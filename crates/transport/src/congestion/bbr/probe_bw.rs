@@ -82,7 +82,7 @@ impl Bbr {
         self.cycle.began = Some(now);
         self.cycle.stop_probing();
         self.base_loss.on_cycle(self.config.mss);
-        self.rounds.restart(self.delivered);
+        self.rounds.restart();
         self.state = State::ProbeBwDown;
     }
 
@@ -96,14 +96,14 @@ impl Bbr {
         self.cycle.up_acked = 0;
         self.cycle.prev_precautionary = false;
         self.cycle.ack_phase = AckPhase::Refilling;
-        self.rounds.restart(self.delivered);
+        self.rounds.restart();
         self.state = State::ProbeBwRefill;
     }
 
     fn start_probe_bw_up(&mut self, ack: &Ack<'_>) {
         self.cycle.probe_sample = true;
         self.cycle.ack_phase = AckPhase::ProbeStarting;
-        self.rounds.restart(self.delivered);
+        self.rounds.restart();
         self.full_bw.reset(ack.sample.delivery_rate);
         self.state = State::ProbeBwUp;
         self.raise_inflight_longterm_slope();

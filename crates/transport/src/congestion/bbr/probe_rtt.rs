@@ -19,6 +19,8 @@ pub(super) struct ProbeRtt {
     round_done: bool,
     /// Samples up to this value of `delivered` are limited by the probe.
     limited_until: u64,
+    /// True from a restart after an idle period, which empties the path, too, to the next sample.
+    idle_restart: bool,
 }
 
 impl ProbeRtt {
@@ -31,14 +33,17 @@ impl ProbeRtt {
 impl Bbr {
     pub(super) fn check_probe_rtt(&mut self, ack: &Ack<'_>) {
         let tests = self.full_bw.reached() && self.wants_loss_test(ack.event.now);
-        if self.state != State::ProbeRtt && (self.min_rtt.probe_due() || tests) && !self.idle_restart {
+        if self.state != State::ProbeRtt
+            && (self.min_rtt.probe_due() || tests)
+            && !self.probe_rtt.idle_restart
+        {
             self.base_loss.on_test_begins(ack.event.now, self.config.mss);
             self.save_cwnd();
             self.state = State::ProbeRtt;
             self.probe_rtt.done_at = None;
             self.probe_rtt.round_done = false;
             self.cycle.stop_probing();
-            self.rounds.restart(self.delivered);
+            self.rounds.restart();
         }
         if self.state == State::ProbeRtt {
             self.handle_probe_rtt(ack);
@@ -47,17 +52,17 @@ impl Bbr {
             self.base_loss.on_test_ack(ack.event.acked, ack.event.lost, self.config.mss);
         }
         if ack.sample.delivered > 0 {
-            self.idle_restart = false;
+            self.probe_rtt.idle_restart = false;
         }
     }
 
     fn handle_probe_rtt(&mut self, ack: &Ack<'_>) {
-        self.probe_rtt.limited_until = (self.delivered + ack.event.in_flight).max(1);
+        self.probe_rtt.limited_until = (self.rounds.delivered() + ack.event.in_flight).max(1);
         if self.probe_rtt.done_at.is_none() {
             if ack.event.in_flight <= self.probe_rtt_cwnd() {
                 self.probe_rtt.done_at = Some(ack.event.now + DURATION);
                 self.probe_rtt.round_done = false;
-                self.rounds.restart(self.delivered);
+                self.rounds.restart();
             }
             return;
         }
@@ -85,7 +90,7 @@ impl Bbr {
 
     /// `HandleRestartFromIdle`.
     pub(super) fn restart_from_idle(&mut self, now: Instant) {
-        self.idle_restart = true;
+        self.probe_rtt.idle_restart = true;
         self.extra_acked.restart(now);
         if self.state.in_probe_bw() {
             self.set_pacing_rate_with_gain(1000);

@@ -93,7 +93,7 @@ impl Bbr {
     fn resume_startup(&mut self) {
         self.resume.is_resumed = true;
         // Trains gave a wrong rate.
-        self.long_start.stop();
+        self.start.trains.stop();
         self.full_bw.reset(self.max_bw.max());
         self.full_bw.set_reached(false);
         self.enter_startup();

@@ -9,25 +9,36 @@ const STARTUP_FULL_LOSS_COUNT: u32 = 6;
 /// Round counter. A round ends when a packet sent after its start is delivered.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Rounds {
+    /// Bytes delivered so far (`C.delivered`).
+    delivered: u64,
     next_round_delivered: u64,
     count: u64,
     starts: bool,
 }
 
 impl Rounds {
+    /// Notes how many bytes were delivered so far.
+    pub(super) fn on_ack(&mut self, delivered: u64) {
+        self.delivered = delivered;
+    }
+
+    pub(super) fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
     /// Processes the newest packet of an ACK (`UpdateRound`). Returns true if a round ends.
-    pub(super) fn update(&mut self, prior_delivered: u64, delivered: u64) -> bool {
+    pub(super) fn update(&mut self, prior_delivered: u64) -> bool {
         self.starts = prior_delivered >= self.next_round_delivered;
         if self.starts {
-            self.restart(delivered);
+            self.restart();
             self.count += 1;
         }
         self.starts
     }
 
     /// Starts a round now (`StartRound`).
-    pub(super) fn restart(&mut self, delivered: u64) {
-        self.next_round_delivered = delivered;
+    pub(super) fn restart(&mut self) {
+        self.next_round_delivered = self.delivered;
     }
 
     /// Returns the number of rounds (`BBR.round_count`).
@@ -154,12 +165,17 @@ mod tests {
     #[test]
     fn round_ends_with_first_packet_sent_after_start() {
         let mut rounds = Rounds::default();
-        assert!(rounds.update(0, 1000), "the first delivery ends round zero");
-        assert!(!rounds.update(0, 2000));
-        assert!(!rounds.update(999, 3000));
-        assert!(rounds.update(1000, 4000), "sent when 1000 bytes had been delivered");
-        rounds.restart(9000);
-        assert!(!rounds.update(4000, 10_000));
+        let update = |rounds: &mut Rounds, prior, delivered| {
+            rounds.on_ack(delivered);
+            rounds.update(prior)
+        };
+        assert!(update(&mut rounds, 0, 1000), "the first delivery ends round zero");
+        assert!(!update(&mut rounds, 0, 2000));
+        assert!(!update(&mut rounds, 999, 3000));
+        assert!(update(&mut rounds, 1000, 4000), "sent when 1000 bytes had been delivered");
+        rounds.on_ack(9000);
+        rounds.restart();
+        assert!(!update(&mut rounds, 4000, 10_000));
         assert_eq!(rounds.count(), 2);
     }
 

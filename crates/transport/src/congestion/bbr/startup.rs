@@ -26,7 +26,8 @@
 use std::time::Duration;
 
 use super::full_bw::Verdict;
-use super::{Ack, AckEvent, Bbr, State};
+use super::long_start::LongStart;
+use super::{Ack, AckEvent, Bbr, BbrConfig, State};
 
 /// Lost segments reported by one ACK that end `Startup` as an overshoot; fewer may be random loss.
 const OVERSHOOT_SEGMENTS: u64 = 16;
@@ -36,6 +37,24 @@ const QUEUE_RTT_DIVISOR: u32 = 64;
 pub(super) const RTT_NOISE: Duration = Duration::from_millis(1);
 /// Rounds after which `Drain` ends even if the queue has not drained.
 const MAX_DRAIN_ROUNDS: u64 = 3;
+
+/// State of the first phases.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Start {
+    /// True until `Startup` stops tripling the rate.
+    pub(super) triples: bool,
+    pub(super) trains: LongStart,
+    /// `BBR.drain_start_round`.
+    drain_start_round: u64,
+}
+
+impl Start {
+    pub(super) fn new(config: &BbrConfig) -> Self {
+        let &BbrConfig { fast_startup, long_start, initial_rtt, .. } = config;
+        let trains = LongStart::new(long_start && fast_startup, initial_rtt);
+        Self { triples: fast_startup, trains, drain_start_round: 0 }
+    }
+}
 
 impl Bbr {
     pub(super) fn enter_startup(&mut self) {
@@ -81,7 +100,7 @@ impl Bbr {
         if self.full_bw.reached() {
             self.doubt_end_of_startup();
             self.state = State::Drain;
-            self.drain_start_round = self.rounds.count();
+            self.start.drain_start_round = self.rounds.count();
             self.base_loss.on_startup_done();
         }
     }
@@ -102,7 +121,7 @@ impl Bbr {
     fn overshot(&self, event: &AckEvent) -> bool {
         let much = event.lost > self.tolerated_loss(event.in_flight + event.lost)
             && event.lost >= OVERSHOOT_SEGMENTS * self.config.mss;
-        self.config.fast_startup && !self.fast_startup && !self.grows() && much
+        self.config.fast_startup && !self.start.triples && !self.grows() && much
     }
 
     /// True if the delivery rate grew by 25 % in the last round.
@@ -113,7 +132,7 @@ impl Bbr {
     pub(super) fn check_drain_done(&mut self, event: &AckEvent) {
         if self.state == State::Drain
             && (event.in_flight <= self.inflight(self.bw)
-                || self.rounds.count() > self.drain_start_round + MAX_DRAIN_ROUNDS)
+                || self.rounds.count() > self.start.drain_start_round + MAX_DRAIN_ROUNDS)
         {
             self.start_probe_bw_down(event.now);
         }
@@ -121,7 +140,7 @@ impl Bbr {
 
     /// True while the rate triples each round.
     pub(super) fn triples(&self) -> bool {
-        self.fast_startup && self.state == State::Startup
+        self.start.triples && self.state == State::Startup
     }
 
     /// Ends tripling at the first sign of a full pipe: a queue, a CE mark, a round without growth,
@@ -132,7 +151,7 @@ impl Bbr {
         let tally = self.loss_round.tally();
         let loss = self.loss_round.many() && tally.lost > self.tolerated_loss(tally.acked + tally.lost);
         if queue || flat || loss || self.loss_round.marked {
-            self.fast_startup = false;
+            self.start.triples = false;
             self.cwnd = self.cwnd.min(self.max_inflight());
             self.pacing_rate = 0;
         } else if self.rounds.starts() {

@@ -10,6 +10,8 @@ pub(super) struct Undo {
     /// Phase that the loss ended (`BBR.undo_state`).
     pub(super) state: Option<State>,
     bounds: Bounds,
+    /// Window before the recovery or the probe of the RTT.
+    prior_cwnd: u64,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -26,7 +28,7 @@ pub(super) enum Recovery {
 impl Bbr {
     pub(super) fn save_state_upon_loss(&mut self) {
         self.save_cwnd();
-        self.undo = Undo { state: None, bounds: self.bounds };
+        self.undo = Undo { state: None, bounds: self.bounds, ..self.undo };
     }
 
     /// `HandleSpuriousLossDetection`.
@@ -35,7 +37,8 @@ impl Bbr {
         self.restore_cwnd();
         self.loss_round.congested = false;
         self.full_bw.reset(0);
-        let Undo { state, bounds } = std::mem::take(&mut self.undo);
+        let Undo { state, bounds, prior_cwnd } = self.undo;
+        self.undo = Undo { prior_cwnd, ..Undo::default() };
         self.bounds.restore(&bounds);
         match state {
             Some(State::Startup) if self.state != State::Startup => {
@@ -52,15 +55,15 @@ impl Bbr {
     }
 
     pub(super) fn save_cwnd(&mut self) {
-        self.prior_cwnd = if self.recovery != Recovery::None || self.state == State::ProbeRtt {
-            self.prior_cwnd.max(self.cwnd)
+        self.undo.prior_cwnd = if self.recovery != Recovery::None || self.state == State::ProbeRtt {
+            self.undo.prior_cwnd.max(self.cwnd)
         } else {
             self.cwnd
         };
     }
 
     pub(super) fn restore_cwnd(&mut self) {
-        self.cwnd = self.cwnd.max(self.prior_cwnd);
+        self.cwnd = self.cwnd.max(self.undo.prior_cwnd);
     }
 
     /// `OnEnterRTO`: sets the window to one segment; after a timeout no data counts as in flight.
@@ -68,7 +71,7 @@ impl Bbr {
     pub(super) fn on_timeout(&mut self) {
         self.cwnd = self.config.mss;
         self.recovery = Recovery::Timeout;
-        self.rounds.restart(self.delivered);
+        self.rounds.restart();
     }
 
     /// Restores the window at the end of recovery. Recovery from a timeout lasts at least until a

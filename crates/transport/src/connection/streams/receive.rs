@@ -93,7 +93,7 @@ impl Streams {
 
     /// Notes that packets which the peer sealed arrived for the first time.
     pub(in super::super) fn on_authentic(&mut self, now: Instant) {
-        self.heard_at = now;
+        self.silence.on_packet(now);
         if self.proof.as_deref_mut().is_some_and(KeyProof::on_authentic) {
             self.proof = None;
         }
@@ -178,11 +178,11 @@ impl Streams {
     /// Handles a path probe, or the answer to one.
     fn on_path(&mut self, Probe { is_response, random }: Probe, arrival: &mut Arrival) {
         if !is_response {
-            self.probe = Some(Probe { is_response: true, random });
+            self.probes.answer(random);
             return;
         }
         self.sealing.on_path_answer(random);
-        if self.path_random == Some(random) {
+        if self.probes.has_asked_for(random) {
             arrival.path_answer = Some(random);
         }
     }

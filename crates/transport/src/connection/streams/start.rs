@@ -8,7 +8,10 @@ use super::super::ConnectionEnv;
 use super::super::config::ConnectionConfig;
 use super::super::keys::{OpeningKeys, SealingKeys};
 use super::super::proof::KeyProof;
-use super::{MAX_QUIET_TIME, Streams};
+use super::Streams;
+use super::path_probes::PathProbes;
+use super::resets::PeerResets;
+use super::silence::Silence;
 use crate::receive_buffer::chunks::ChunkPool;
 use crate::receiver::{BufferShare, Receiver};
 use crate::sender::{Established as SenderStart, INITIAL_RTT, KnownPath, Sender};
@@ -106,8 +109,7 @@ impl Streams {
         let codec = sealing.codec();
         let mut sender = Sender::established(sender_config, codec, env.memory.frames, now, &start)?;
         sender.set_nodelay(config.nodelay);
-        let idle_timeout = sender.peer_idle_timeout().unwrap_or(config.idle_timeout);
-        let quiet_time = idle_timeout.min(config.idle_timeout) * 2 / 5;
+        let silence = Silence::new(now, config.idle_timeout, sender.peer_idle_timeout());
         let is_one_way = config.one_way || peer.params.is_one_way;
         let has_own_stream = peer.is_initiator || !is_one_way;
         if !has_own_stream {
@@ -118,20 +120,14 @@ impl Streams {
             receiver,
             sealing,
             opening,
-            peer_reset: peer.peer_reset,
-            resets_from: now,
+            resets: PeerResets::new(now, peer.peer_reset),
             proof: None,
             open_ack: None,
             confirm: config.confirm,
-            probe: None,
-            path_random: None,
+            probes: PathProbes::new(now),
             ack: None,
             ack_memory: Vec::new(),
-            idle_timeout: config.idle_timeout,
-            quiet_time: quiet_time.min(MAX_QUIET_TIME),
-            heard_at: now,
-            probed_at: now,
-            key_probe_at: now,
+            silence,
             has_own_stream,
             link: peer.params.link,
             is_write_blocked: false,
@@ -164,9 +160,10 @@ impl Streams {
         self.sealing = SealingKeys::new(now, peer.aead, ours, peer.remote_id, packet_size)
             .starting_at(self.sender.next_number());
         self.opening = OpeningKeys::new(peer.aead, theirs);
-        self.peer_reset = peer.peer_reset;
+        self.resets = PeerResets::new(now, peer.peer_reset);
         self.sender.reopen(now, self.sealing.codec(), &start);
-        (self.heard_at, self.probed_at, self.key_probe_at) = (now, now, now);
+        self.silence.restart(now);
+        self.probes.restart(now);
         proof.keep(handshake);
         self.proof = Some(Box::new(proof));
         true
