@@ -172,7 +172,7 @@ pub fn run(data: &[u8]) {
     let has_hosts = input.flags & 32 != 0;
     let limits = ConnectionSetConfig {
         max_connections: 4,
-        max_connections_per_source: 3,
+        max_connections_per_source: Some(3),
         ip_of: has_hosts.then_some(host as fn(&u8) -> IpAddr),
         unix_time: has_hosts.then_some((now, 1_800_000_000)),
         memory_limit: MEMORY,
