@@ -86,8 +86,8 @@ impl ConnectionStats {
             sender: streams.sender.stats(),
             receiver: streams.receiver.stats(),
             aead: Some(streams.sealing.aead()),
-            unauthentic: streams.unauthentic,
-            replayed: streams.replayed,
+            unauthentic: streams.dropped.unauthentic,
+            replayed: streams.dropped.replayed,
         }
     }
 }
@@ -451,12 +451,12 @@ impl Connection {
 
     /// True while the peer's application has not confirmed the outgoing stream.
     pub(crate) fn is_delivering(&self) -> bool {
-        self.closed.is_none() && self.streams().is_some_and(|streams| !streams.is_delivered)
+        self.closed.is_none() && self.streams().is_some_and(|streams| !streams.completion.is_delivered)
     }
 
     /// True if the peer's application has confirmed the outgoing stream.
     pub(crate) fn is_delivered(&self) -> bool {
-        self.streams().is_some_and(|streams| streams.is_delivered && streams.has_own_stream)
+        self.streams().is_some_and(|streams| streams.completion.is_delivered && streams.has_own_stream)
     }
 
     /// Returns why the connection ended; `None` while it goes on.

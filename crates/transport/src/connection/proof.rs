@@ -105,6 +105,11 @@ impl KeyProof {
         !self.is_open()
     }
 
+    /// True if the responder has proved that it opened the connection.
+    pub(super) fn is_answered(&self) -> bool {
+        self.is_answered
+    }
+
     /// True if this is an OPEN and its responder has not answered.
     pub(super) fn is_unanswered_open(&self) -> bool {
         self.is_open() && !self.is_answered

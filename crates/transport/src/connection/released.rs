@@ -42,7 +42,7 @@ impl Streams {
     /// Returns the reason if a released connection is to be closed.
     pub(super) fn end_of_released(&mut self, now: Instant) -> Option<Closed> {
         let released = self.released.as_mut()?;
-        let has_arrived = released.has_arrived || self.is_delivered || self.sender.has_arrived();
+        let has_arrived = released.has_arrived || self.completion.is_delivered || self.sender.has_arrived();
         let acknowledged = self.sender.acknowledged();
         if (acknowledged, has_arrived) != (released.acknowledged, released.has_arrived) {
             **released = Released { acknowledged, has_arrived, since: now };
@@ -62,7 +62,7 @@ impl Streams {
     /// True if bytes arrived that the application did not read, or did not confirm as it should.
     fn has_lost_bytes(&self) -> bool {
         let is_unconfirmed = self.confirm == Confirm::ByApplication && self.receiver.is_read();
-        !self.is_received && (is_unconfirmed || !self.receiver.data().is_empty())
+        !self.completion.is_received && (is_unconfirmed || !self.receiver.data().is_empty())
     }
 
     /// Returns the time at which a released connection is closed without further progress.

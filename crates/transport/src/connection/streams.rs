@@ -44,7 +44,6 @@ const LINGER: std::ops::RangeInclusive<Duration> = Duration::from_secs(2)..=Dura
 const SMALL_PAYLOAD: u64 = 508;
 
 /// Streams and keys of an open connection.
-#[expect(clippy::struct_excessive_bools, reason = "both streams end independently")]
 pub(super) struct Streams {
     pub(super) sender: Sender,
     pub(super) receiver: Receiver,
@@ -68,17 +67,42 @@ pub(super) struct Streams {
     link: Option<LinkRequest>,
     /// True after the application wrote less than it wanted.
     pub(super) is_write_blocked: bool,
+    pub(super) completion: Completion,
+    /// State after the application has given up its handle, so that nothing is read.
+    pub(super) released: Option<Box<Released>>,
+    /// CLOSE to send, and to repeat while the peer goes on.
+    close: Option<CloseSent>,
+    pub(super) dropped: DroppedPackets,
+}
+
+/// Ends of both streams.
+#[derive(Debug)]
+pub(super) struct Completion {
     /// True if the peer has confirmed the outgoing stream, or there is none.
     pub(super) is_delivered: bool,
     /// True if the incoming stream is confirmed, or there is none.
     pub(super) is_received: bool,
-    /// State after the application has given up its handle, so that nothing is read.
-    pub(super) released: Option<Box<Released>>,
     /// Time until which answers are repeated, once both streams are complete.
     linger_until: Option<Instant>,
-    /// CLOSE to send, and to repeat while the peer goes on.
-    close: Option<CloseSent>,
+}
+
+impl Completion {
+    /// Returns the state in which the streams that exist go on.
+    const fn new(has_outgoing: bool, has_incoming: bool) -> Self {
+        Self { is_delivered: !has_outgoing, is_received: !has_incoming, linger_until: None }
+    }
+
+    const fn is_complete(&self) -> bool {
+        self.is_delivered && self.is_received
+    }
+}
+
+/// Packets that were dropped as not the peer's.
+#[derive(Debug, Default)]
+pub(super) struct DroppedPackets {
+    /// Those that no key opened.
     pub(super) unauthentic: u64,
+    /// Those that had arrived before, or were too old to tell.
     pub(super) replayed: u64,
 }
 
@@ -116,11 +140,11 @@ impl Streams {
                 self.is_write_blocked = true;
             }
         }
-        let is_complete = self.is_delivered && self.is_received;
-        if is_complete && self.linger_until.is_none() {
+        let is_complete = self.completion.is_complete();
+        if is_complete && self.completion.linger_until.is_none() {
             // Only a side that sent a FIN-ACK may have to repeat it.
             let time = if self.receiver.is_finished() { self.linger() } else { Duration::ZERO };
-            self.linger_until = Some(now + time);
+            self.completion.linger_until = Some(now + time);
             return Some(Closed::Finished);
         }
         if self.is_key_used_up() {
@@ -136,7 +160,7 @@ impl Streams {
             match event {
                 SenderEvent::Connected { .. } => {}
                 SenderEvent::Finished { .. } => {
-                    self.is_delivered = true;
+                    self.completion.is_delivered = true;
                     report(ConnectionEvent::Delivered { bytes: self.sender.stats().bytes_written });
                 }
                 SenderEvent::Failed { phase, error } => {
@@ -154,7 +178,7 @@ impl Streams {
 
     /// Confirms the incoming stream once the application has read all of it.
     fn confirm_if_read(&mut self) {
-        if !self.is_received
+        if !self.completion.is_received
             && (self.confirm == Confirm::OnRead || self.is_released_unused())
             && self.receiver.is_read()
         {
@@ -164,12 +188,12 @@ impl Streams {
 
     pub(super) fn confirm(&mut self) {
         self.receiver.confirm();
-        self.is_received |= self.receiver.is_finished();
+        self.completion.is_received |= self.receiver.is_finished();
     }
 
     /// Ends the streams; a CLOSE leaves next.
     pub(super) fn close(&mut self, now: Instant, reason: CloseReason, code: u32, text: &str) {
-        self.linger_until = Some(now + self.linger());
+        self.completion.linger_until = Some(now + self.linger());
         self.sender.abort();
         self.proof = None;
         self.close = Some(CloseSent::new(reason, code, text, CLOSE_REPEATS));
@@ -192,7 +216,7 @@ impl Streams {
         self.sender.abort();
         self.proof = None;
         self.close = Some(CloseSent::none());
-        self.linger_until = None;
+        self.completion.linger_until = None;
     }
 
     /// Appends the next datagrams to the empty batch `out`.
@@ -306,13 +330,15 @@ impl Streams {
 
     /// Handles timers that are due. Returns the reason if the connection ended.
     pub(super) fn handle_timeout(&mut self, now: Instant) -> Option<Closed> {
-        if self.close.is_some() || self.linger_until.is_some() {
+        if self.close.is_some() || self.completion.linger_until.is_some() {
             return None;
         }
         if now >= self.silence.deadline() && !self.is_reopening() {
-            // With a proof, the responder has not answered it.
-            let awaits_answer = self.proof.is_some();
-            return Some(if awaits_answer { Closed::TimedOut(crate::Phase::Connect) } else { Closed::Idle });
+            return Some(if self.awaits_proof() {
+                Closed::TimedOut(crate::Phase::Connect)
+            } else {
+                Closed::Idle
+            });
         }
         if let Some(handshake) = self.reopening_mut() {
             return handshake.on_timeout(now).then_some(Closed::TimedOut(crate::Phase::Connect));
@@ -334,7 +360,7 @@ impl Streams {
     /// Returns the time at which a side whose outgoing stream is complete probes the path. It sends
     /// no keep-alives, so without the probe its peer would not learn that its address has changed.
     fn quiet_deadline(&self) -> Option<Instant> {
-        if !self.is_delivered || self.is_received {
+        if !self.completion.is_delivered || self.completion.is_received {
             return None;
         }
         Some(self.silence.probe_deadline())
@@ -342,8 +368,8 @@ impl Streams {
 
     /// Returns the time of the next call of [`Streams::handle_timeout`].
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
-        if self.close.is_some() || self.linger_until.is_some() {
-            return self.linger_until;
+        if self.close.is_some() || self.completion.linger_until.is_some() {
+            return self.completion.linger_until;
         }
         if let Some(handshake) = self.proof.as_deref().and_then(KeyProof::restarted) {
             return handshake.poll_timeout();
@@ -364,14 +390,15 @@ impl Streams {
 
     /// True if nothing will be sent any more.
     pub(super) fn is_drained(&self, now: Instant) -> bool {
-        let is_over = self.linger_until.is_none_or(|until| until <= now);
-        is_over && (self.linger_until.is_some() || self.close.is_some())
+        let is_over = self.completion.linger_until.is_none_or(|until| until <= now);
+        is_over && (self.completion.linger_until.is_some() || self.close.is_some())
     }
 
     /// Returns a sealed FIN-ACK, if this side has confirmed the peer's stream and the connection is
     /// complete, and the time until which the connection repeats it.
     pub(super) fn last_fin_ack(&mut self) -> Option<([u8; native::FIN_ACK_LEN], Instant)> {
-        let until = self.linger_until.filter(|_| self.close.is_none() && self.receiver.is_finished())?;
+        let until =
+            self.completion.linger_until.filter(|_| self.close.is_none() && self.receiver.is_finished())?;
         let (mut packet, length) = ([0; native::FIN_ACK_LEN], self.receiver.rcv_nxt());
         self.sealing.seal(&mut packet, |header, packet| native::encode_fin_ack(header, length, packet));
         Some((packet, until))
@@ -381,6 +408,11 @@ impl Streams {
     pub(super) fn is_forgotten_by(&self, token: &ResetToken) -> bool {
         let awaits_proof = self.proof.is_some() && self.close.is_none() && !self.is_reopening();
         awaits_proof && self.resets.token().of_half_open() == *token
+    }
+
+    /// True if the responder has not proved yet that it opened the connection.
+    fn awaits_proof(&self) -> bool {
+        self.proof.as_deref().is_some_and(|proof| !proof.is_answered())
     }
 
     /// True if the peer may refuse the OPEN of this connection.
@@ -430,7 +462,7 @@ impl Streams {
     }
 
     pub(super) fn is_received(&self) -> bool {
-        self.is_received
+        self.completion.is_received
     }
 
     /// Releases memory that an idle connection does not need.

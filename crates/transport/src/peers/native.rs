@@ -4,10 +4,12 @@
 mod accept;
 mod address;
 mod associations;
+mod by_host;
 mod complete;
 mod ended;
 mod entry;
 mod fin_acks;
+mod granted;
 mod half_open;
 mod known_paths;
 mod receive;
@@ -24,10 +26,12 @@ use std::time::Instant;
 
 use rdt_crypto::{Entropy, ResetKey, ResumptionJar};
 
-use associations::{GrantedTable, HeldTable};
+use associations::HeldTable;
+use by_host::ByHost;
 use ended::Ended;
 use entry::Entry;
 use fin_acks::FinAcks;
+use granted::GrantedTable;
 use half_open::{HalfOpenTable, OwnId};
 use known_paths::KnownPaths;
 use recent_syns::RecentSyns;
@@ -56,6 +60,7 @@ pub(super) struct Native<P> {
     connections: Table<u64, Entry<P>>,
     /// Pairs of remote and local connection ID. A RESET of a peer names the remote one.
     by_remote: BTreeSet<(u64, u64)>,
+    by_host: ByHost,
     /// Connections that this side opens, until their handshake ends.
     opening: BTreeSet<u64>,
     ended: Ended,
@@ -115,6 +120,7 @@ impl<P> Native<P> {
         Self {
             connections: Table::new(),
             by_remote: BTreeSet::new(),
+            by_host: ByHost::default(),
             opening: BTreeSet::new(),
             ended: Ended::default(),
             fin_acks: FinAcks::default(),
@@ -221,7 +227,11 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         let association = self.native.held.find(now, &peer, &initiator, &config);
         let within = association.and_then(|id| self.native.held.next(id, initiator.rtt));
         let entropy = self.entropy.child();
-        let connection = Connection::initiate(now, config, initiator, env, entropy, within.as_ref())?;
+        let initiated = Connection::initiate(now, config, initiator, env, entropy, within.as_ref());
+        if let (Err(_), Some(association)) = (&initiated, association) {
+            self.native.held.on_ended(association);
+        }
+        let connection = initiated?;
         self.native.stats.initiated += 1;
         self.native.stats.initiated_open += u64::from(association.is_some());
         self.native.opening.insert(id);
@@ -371,6 +381,9 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     }
 
     fn insert(&mut self, id: u64, peer: P, connection: Connection, slot: Slot, association: Option<u64>) {
+        if let Some(ip_of) = self.config.ip_of {
+            self.native.by_host.insert(ip_of(&peer), id);
+        }
         self.native.connections.insert(id, Entry::new(peer, connection, slot, association));
         self.native.stats.max_connections = self.native.stats.max_connections.max(self.slots.taken);
         self.process_output(id);

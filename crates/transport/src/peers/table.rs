@@ -91,11 +91,6 @@ impl<P: Copy + Ord, V> Table<P, V> {
     pub(super) fn iter(&self) -> impl Iterator<Item = &(P, V)> {
         self.slots.iter().flatten()
     }
-
-    /// Iterates over all states in the order of slots.
-    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
-        self.slots.iter_mut().flatten().map(|(_, value)| value)
-    }
 }
 
 #[cfg(test)]

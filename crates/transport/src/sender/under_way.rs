@@ -19,12 +19,19 @@ const SLOW_START_GROWTH: u64 = 2;
 /// Estimator of the bytes in flight that have arrived.
 #[derive(Debug, Default)]
 pub(super) struct UnderWay {
+    bytes: u64,
+    /// `None` before the first ACK, and with controllers that need no estimate.
+    acks: Option<Box<Acks>>,
+}
+
+/// Rate and interval of ACKs.
+#[derive(Debug, Default)]
+struct Acks {
     /// Decaying maximum of the delivery rate, bytes per second.
     rate: u64,
     /// Decaying maximum of the interval between ACKs.
     gap: Duration,
     newest_at: Option<Instant>,
-    bytes: u64,
 }
 
 impl UnderWay {
@@ -34,13 +41,14 @@ impl UnderWay {
     /// Data arrives between two ACKs, too, so the interval between them counts like a delay. It is
     /// of no account where the delay is none: there the ACKs come as their data does.
     pub(super) fn on_ack(&mut self, now: Instant, rate: Option<u64>, delay: Duration, slow_start: bool) {
+        let acks = self.acks.get_or_insert_default();
         if let Some(rate) = rate.filter(|rate| *rate > 0) {
-            self.rate = rate.max(self.rate - self.rate.saturating_sub(rate) / RATE_DECAY);
+            acks.rate = rate.max(acks.rate - acks.rate.saturating_sub(rate) / RATE_DECAY);
         }
-        let since = self.newest_at.replace(now).map(|newest_at| now.saturating_duration_since(newest_at));
-        self.gap = since.unwrap_or_default().max(self.gap.saturating_sub(self.gap / GAP_DECAY));
-        let nanos = (delay + self.gap.min(delay)).as_nanos();
-        let bytes = u64::try_from(u128::from(self.rate) * nanos / 1_000_000_000).unwrap_or(u64::MAX);
+        let since = acks.newest_at.replace(now).map(|newest_at| now.saturating_duration_since(newest_at));
+        acks.gap = since.unwrap_or_default().max(acks.gap.saturating_sub(acks.gap / GAP_DECAY));
+        let nanos = (delay + acks.gap.min(delay)).as_nanos();
+        let bytes = u64::try_from(u128::from(acks.rate) * nanos / 1_000_000_000).unwrap_or(u64::MAX);
         self.bytes = bytes.saturating_mul(if slow_start { SLOW_START_GROWTH } else { 1 });
     }
 
@@ -51,10 +59,11 @@ impl UnderWay {
     /// 3.4 Mbit/s on a line of 8:0.25 Mbit/s with 10 ms, with it 5.2.
     pub(super) fn max_rate(&self, window: u64, slow_start: bool) -> u64 {
         let growth = if slow_start { SLOW_START_GROWTH } else { 1 };
-        if self.bytes < window {
-            u64::MAX
-        } else {
-            self.rate.saturating_add(self.rate / 4).saturating_mul(growth)
+        match &self.acks {
+            Some(acks) if self.bytes >= window => {
+                acks.rate.saturating_add(acks.rate / 4).saturating_mul(growth)
+            }
+            _ => u64::MAX,
         }
     }
 

@@ -78,10 +78,10 @@ impl Streams {
                 Err(dropped) => {
                     arrival.unauthentic += 1;
                     match dropped {
-                        Dropped::Replayed => self.replayed += 1,
-                        Dropped::Forged => self.unauthentic += 1,
+                        Dropped::Replayed => self.dropped.replayed += 1,
+                        Dropped::Forged => self.dropped.unauthentic += 1,
                     }
-                    if self.unauthentic >= MAX_FORGED_PACKETS && self.close.is_none() {
+                    if self.dropped.unauthentic >= MAX_FORGED_PACKETS && self.close.is_none() {
                         return Err(Closed::AeadLimit);
                     }
                 }
@@ -111,7 +111,7 @@ impl Streams {
     }
 
     fn check_expects_data(&self) -> Result<(), Closed> {
-        if self.is_received && !self.receiver.is_finished() {
+        if self.completion.is_received && !self.receiver.is_finished() {
             return Err(Closed::ProtocolBroken(WireError::Type));
         }
         Ok(())
@@ -168,7 +168,7 @@ impl Streams {
     /// Returns why the peer has closed the connection.
     fn reason_of(&self, &Close { reason, code, text }: &Close<'_>) -> Closed {
         // A responder refuses the initiator after its AUTH, and sends nothing else before.
-        let is_first = self.proof.is_some();
+        let is_first = self.awaits_proof();
         match RefuseReason::named(reason.code()).filter(|_| is_first) {
             Some(refusal) => Closed::Refused(refusal),
             None => Closed::Peer { reason, code, text: text.to_owned() },

@@ -8,10 +8,10 @@ use super::super::ConnectionEnv;
 use super::super::config::ConnectionConfig;
 use super::super::keys::{OpeningKeys, SealingKeys};
 use super::super::proof::KeyProof;
-use super::Streams;
 use super::path_probes::PathProbes;
 use super::resets::PeerResets;
 use super::silence::Silence;
+use super::{Completion, DroppedPackets, Streams};
 use crate::receive_buffer::chunks::ChunkPool;
 use crate::receiver::{BufferShare, Receiver};
 use crate::sender::{Established as SenderStart, INITIAL_RTT, KnownPath, Sender};
@@ -131,13 +131,10 @@ impl Streams {
             has_own_stream,
             link: peer.params.link,
             is_write_blocked: false,
-            is_delivered: !has_own_stream,
-            is_received: is_one_way && peer.is_initiator,
+            completion: Completion::new(has_own_stream, !is_one_way || !peer.is_initiator),
             released: None,
-            linger_until: None,
             close: None,
-            unauthentic: 0,
-            replayed: 0,
+            dropped: DroppedPackets::default(),
         })
     }
 }
@@ -151,7 +148,7 @@ impl Streams {
             return false;
         };
         let is_one_way = handshake.config.one_way || peer.params.is_one_way;
-        if is_one_way != self.is_received || peer.params.link != self.link {
+        if is_one_way != self.completion.is_received || peer.params.link != self.link {
             return false;
         }
         let start = peer.sender_start(None);

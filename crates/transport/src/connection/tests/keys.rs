@@ -417,7 +417,7 @@ fn too_many_forged_packets_end_connection() {
     assert_ne!(pair.ends[HERE].poll_transmit(now, &mut pair.batch), Output::Nothing);
     let packet = pair.batch.datagrams().next().unwrap().to_vec();
     for (left, closed) in [(2, None), (1, Some(&Closed::AeadLimit))] {
-        pair.ends[THERE].streams_mut().unwrap().unauthentic = MAX_FORGED_PACKETS - left;
+        pair.ends[THERE].streams_mut().unwrap().dropped.unauthentic = MAX_FORGED_PACKETS - left;
         let mut forged = packet.clone();
         *forged.last_mut().unwrap() ^= 1;
         pair.ends[THERE].handle_run(now, Ecn::NotEct, &mut forged, 1500, 1 << 30);

@@ -93,7 +93,7 @@ impl<P> PathProbe<P> {
 impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     /// Handles authentic packets for the connection looked up last, which came from another address
     /// than the proved one.
-    pub(super) fn on_other_address(&mut self, now: Instant, from: P, arrival: &Arrival) {
+    pub(super) fn on_other_address(&mut self, now: Instant, id: u64, from: P, arrival: &Arrival) {
         let random = self.entropy.array();
         let Some(entry) = self.native.connections.latest_mut() else { return };
         if entry.probe.as_ref().is_none_or(|probe| probe.peer != from) {
@@ -114,8 +114,12 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         if is_other_host || self.config.has_other_local_ip(&from, &entry.peer) {
             entry.connection.on_path_changed(now);
         }
-        entry.peer = from;
+        let before = std::mem::replace(&mut entry.peer, from);
         entry.probe = None;
+        if let Some(ip_of) = self.config.ip_of.filter(|_| is_other_host) {
+            self.native.by_host.remove(ip_of(&before), id);
+            self.native.by_host.insert(ip_of(&from), id);
+        }
         if let Some(association) = entry.association {
             self.acceptor.associations.on_moved(association, from);
         }

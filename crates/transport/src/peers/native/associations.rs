@@ -1,37 +1,33 @@
 //! Associations: pairs of sides that completed a handshake, and open further connections without
 //! one (`docs/PROTOCOL.md`, N6). The side that opened the first connection opens the others.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
 use rdt_crypto::{Aead, AssociationSecret, PublicKey, Received, ReplayWindow, ResetToken, SecretId};
 
+use super::granted::Granted;
 use super::{ConnectionSet, ResponderConfig};
 use crate::connection::{
     Associated, ConnectionConfig, Established, InitiatorConfig, REFUSED_OPEN, RefuseReason, Within,
 };
 use crate::peers::Admittee;
 use crate::sender::earlier;
-use crate::wire::native::{Hello, Instead, Open, REFUSE_LEN, encode_refuse};
+use crate::wire::native::{Hello, Open, REFUSE_LEN, encode_refuse};
 
 /// Time after which the initiator uses an association no more, so that further connections have
 /// the forward secrecy of a new handshake.
-const LIFETIME: Duration = Duration::from_secs(3600);
+pub(super) const LIFETIME: Duration = Duration::from_secs(3600);
 /// Time for which the responder takes OPENs that were sent before: longer than they are repeated.
-const GRACE: Duration = Duration::from_secs(300);
+pub(super) const GRACE: Duration = Duration::from_secs(300);
 /// Largest number of connections of an association.
 const MAX_CONNECTIONS: u64 = 1 << 16;
 /// Bytes of all its connections, both directions, after which the initiator uses it no more.
 const MAX_BYTES: u64 = 1 << 38;
-/// Largest number of associations that a side keeps as initiator, and as responder: 0.5 and 2 MiB.
+/// Largest number of associations that a side keeps as initiator: 0.5 MiB.
 const MAX_HELD: usize = 1024;
-const MAX_GRANTED: usize = 4096;
-/// Numbers of refused OPENs that an association remembers.
-const MAX_GIVEN_UP: usize = 256;
-/// Time that is added to the age of an OPEN, because delays differ.
-const AGE_MARGIN: Duration = Duration::from_secs(1);
 
 /// Association of the initiator.
 #[derive(Debug)]
@@ -150,145 +146,6 @@ impl<P: PartialEq> HeldTable<P> {
     }
 }
 
-/// Association of the responder.
-#[derive(Debug)]
-struct Granted<P> {
-    secret: AssociationSecret,
-    aead: Aead,
-    /// Address of the initiator, which it has proved.
-    address: P,
-    peer: Option<PublicKey>,
-    shared: Option<SecretId>,
-    made_at: Instant,
-    used_at: Instant,
-    /// Numbers of the connections that opened, or for which a handshake came instead.
-    used: ReplayWindow,
-    /// Numbers for which a handshake came instead.
-    given_up: BTreeSet<u64>,
-}
-
-/// Associations in which peers open connections.
-#[derive(Debug)]
-pub(super) struct GrantedTable<P> {
-    entries: BTreeMap<u64, Granted<P>>,
-    /// Identifiers by the times of their newest uses.
-    by_use: BTreeSet<(Instant, u64)>,
-    /// Identifiers by the times of their handshakes.
-    by_age: BTreeSet<(Instant, u64)>,
-    /// Newest use of an association that was removed, or the start of this side: an OPEN that was
-    /// sent later, of an association that this side does not know, has opened nothing.
-    known_since: Option<Instant>,
-}
-
-impl<P> GrantedTable<P> {
-    /// `since` is the start of this side; without it there are no associations.
-    pub(super) fn new(since: Option<Instant>) -> Self {
-        let (by_use, by_age) = (BTreeSet::new(), BTreeSet::new());
-        Self { entries: BTreeMap::new(), by_use, by_age, known_since: since }
-    }
-
-    pub(super) fn is_enabled(&self) -> bool {
-        self.known_since.is_some()
-    }
-
-    /// Removes all: the responder's configuration has changed, or its clock stood still.
-    pub(super) fn clear(&mut self) {
-        while let Some(&(_, id)) = self.by_use.first() {
-            self.remove(id);
-        }
-    }
-
-    fn insert(&mut self, id: u64, granted: Granted<P>) {
-        if let Some(&(_, oldest)) = self.by_use.first().filter(|_| self.entries.len() >= MAX_GRANTED) {
-            self.remove(oldest);
-        }
-        self.remove(id);
-        self.by_use.insert((granted.used_at, id));
-        self.by_age.insert((granted.made_at, id));
-        self.entries.insert(id, granted);
-    }
-
-    fn get_mut(&mut self, now: Instant, id: u64) -> Option<&mut Granted<P>> {
-        self.entries.get_mut(&id).filter(|granted| now < granted.made_at + LIFETIME + GRACE)
-    }
-
-    fn touch(&mut self, now: Instant, id: u64) {
-        if let Some(granted) = self.entries.get_mut(&id) {
-            self.by_use.remove(&(granted.used_at, id));
-            granted.used_at = now;
-            self.by_use.insert((now, id));
-        }
-    }
-
-    fn remove(&mut self, id: u64) {
-        if let Some(granted) = self.entries.remove(&id) {
-            self.by_use.remove(&(granted.used_at, id));
-            self.by_age.remove(&(granted.made_at, id));
-            self.known_since = self.known_since.max(Some(granted.used_at));
-        }
-    }
-
-    /// Returns the time at which the oldest association expires.
-    fn deadline(&self) -> Option<Instant> {
-        self.by_age.first().map(|(made_at, _)| *made_at + LIFETIME + GRACE)
-    }
-
-    /// Removes those that have expired, so that their secrets do not stay.
-    fn expire(&mut self, now: Instant) {
-        while let Some(&(made_at, id)) = self.by_age.first()
-            && made_at + LIFETIME + GRACE <= now
-        {
-            self.remove(id);
-        }
-    }
-
-    /// Sets the start of this side.
-    #[cfg(test)]
-    pub(super) fn set_start(&mut self, since: Instant) {
-        self.known_since = Some(since);
-    }
-
-    #[cfg(test)]
-    pub(super) fn ids(&self) -> impl Iterator<Item = u64> {
-        self.entries.keys().copied()
-    }
-
-    /// Notes the new address of an initiator.
-    pub(super) fn on_moved(&mut self, id: u64, address: P) {
-        if let Some(granted) = self.entries.get_mut(&id) {
-            granted.address = address;
-        }
-    }
-
-    /// True if a handshake may replace an OPEN: it has opened no connection, and will open none.
-    /// `scope` is that of this side: another side with its identity knows of other associations.
-    pub(super) fn give_up(&mut self, now: Instant, scope: u32, instead: &Instead) -> bool {
-        let age = Duration::from_millis(instead.age_ms.into()) + AGE_MARGIN;
-        if instead.scope != scope {
-            return false;
-        }
-        let Some(granted) = self.get_mut(now, instead.association) else {
-            return self.known_since.is_some_and(|since| now.saturating_duration_since(since) >= age);
-        };
-        let number = instead.number;
-        if instead.proof != granted.secret.give_up_proof(number) {
-            return false;
-        }
-        // The initiator repeats the handshake.
-        if granted.given_up.contains(&number) {
-            return true;
-        }
-        let is_new = granted.used.enter(number) == Received::New;
-        if is_new {
-            granted.given_up.insert(number);
-            if granted.given_up.len() > MAX_GIVEN_UP {
-                granted.given_up.pop_first();
-            }
-        }
-        is_new
-    }
-}
-
 /// What an OPEN means.
 enum Verdict {
     /// Opens a connection.
@@ -338,6 +195,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         let granted = Granted {
             secret,
             aead: established.aead,
+            source: self.config.source_of(&address),
             address,
             peer,
             shared,

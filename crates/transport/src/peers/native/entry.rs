@@ -180,6 +180,9 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         if let Some(remote_id) = entry.remote_id {
             self.native.by_remote.remove(&(remote_id, id));
         }
+        if let Some(ip_of) = self.config.ip_of {
+            self.native.by_host.remove(ip_of(&entry.peer), id);
+        }
         if let Some(association) = entry.association {
             let stats = entry.connection.stats();
             self.native.held.add_bytes(association, stats.sender.bytes_written + stats.receiver.bytes);

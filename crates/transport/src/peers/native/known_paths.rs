@@ -8,7 +8,6 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use super::ConnectionSet;
-use super::entry::Entry;
 use crate::connection::KnownPath;
 
 /// Largest number of hosts, 100 KB. The oldest makes room for a new one.
@@ -27,8 +26,6 @@ const MAX_ALONE: u64 = 128 << 10;
 const RECENT: Duration = Duration::from_secs(60);
 /// Shortest time for which windows of new connections count.
 const MIN_GRANT_TIME: Duration = Duration::from_millis(100);
-/// Connections among which those to a host are searched.
-const MAX_SEARCHED: usize = 64;
 
 /// Knowledge of the path to one host.
 #[derive(Debug, Clone, Copy)]
@@ -153,21 +150,22 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             self.remember_path(now, id);
         }
         if let (Some(rate), Some(ip_of)) = (left, self.config.ip_of) {
-            self.leave_rate(now, rate, ip_of(&peer), ip_of);
+            self.leave_rate(now, rate, ip_of(&peer));
         }
     }
 
     /// Divides a rate, bytes per second, among the connections that send to a host. The path has
     /// carried it, so together they send no more than before.
-    fn leave_rate(&mut self, now: Instant, rate: u64, host: IpAddr, ip_of: fn(&P) -> IpAddr) {
-        if self.native.connections.len() > MAX_SEARCHED {
-            return;
+    fn leave_rate(&mut self, now: Instant, rate: u64, host: IpAddr) {
+        let Some(mut others) = self.native.by_host.few(host) else { return };
+        others.retain(|id| self.native.connections.get(id).is_some_and(|it| it.connection.is_sending()));
+        let latest = self.native.connections.latest();
+        for id in &others {
+            if let Some(entry) = self.native.connections.get_mut(id) {
+                entry.connection.take_over(now, rate / others.len() as u64);
+            }
         }
-        let is_other = |entry: &Entry<P>| ip_of(&entry.peer) == host && entry.connection.is_sending();
-        let count = self.native.connections.values().filter(|entry| is_other(entry)).count() as u64;
-        for entry in self.native.connections.values_mut().filter(|entry| is_other(entry)) {
-            entry.connection.take_over(now, rate / count);
-        }
+        self.native.connections.at_mut(latest);
     }
 
     /// Returns what is known of the path to a peer, for one more connection: a share of what the
@@ -177,18 +175,16 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         let ip_of = self.config.ip_of?;
         let host = ip_of(peer);
         let (mut sum, mut present) = (0, 0);
-        let is_searched = self.native.connections.len() <= MAX_SEARCHED;
-        if is_searched {
-            for (_, entry) in self.native.connections.iter() {
-                if ip_of(&entry.peer) == host
-                    && entry.connection.is_sending()
-                    && let Some(path) = entry.connection.known_path()
-                {
-                    (sum, present) = (sum + path.window, present + 1);
-                    if present == 1 {
-                        let heard_at = entry.connection.last_active().unwrap_or(now);
-                        self.native.known_paths.insert(now, heard_at, host, path);
-                    }
+        let others = self.native.by_host.few(host);
+        for id in others.iter().flatten() {
+            if let Some(entry) = self.native.connections.get(id)
+                && entry.connection.is_sending()
+                && let Some(path) = entry.connection.known_path()
+            {
+                (sum, present) = (sum + path.window, present + 1);
+                if present == 1 {
+                    let heard_at = entry.connection.last_active().unwrap_or(now);
+                    self.native.known_paths.insert(now, heard_at, host, path);
                 }
             }
         }
@@ -199,8 +195,8 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         let is_alone = present == 0 && !self.native.known_paths.grants(now, host);
         let is_halved = known.was_congested() || known.loss > 0 && !is_alone;
         let wanted = if is_halved { most / 2 } else { most }.min(whole / (present + 1));
-        // Among many connections it is not known how many send to this host.
-        let wanted = if is_searched { wanted } else { 0 };
+        // Among many connections to it, it is not known how many send.
+        let wanted = if others.is_some() { wanted } else { 0 };
         let window = self.native.known_paths.grant(now, host, wanted, whole);
         // A host that was heard lately has its address still.
         let is_recent = self.native.known_paths.was_heard(now, host);

@@ -51,7 +51,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         self.native.stats.unauthentic += arrival.unauthentic;
         if arrival.authentic > 0 {
             if from != entry.peer {
-                self.on_other_address(now, from, &arrival);
+                self.on_other_address(now, id, from, &arrival);
             } else if arrival.is_newest {
                 // Equal addresses may differ in the local address to which the packet was sent. The
                 // own sender then has a new path, too (RFC 9000, section 9.4).

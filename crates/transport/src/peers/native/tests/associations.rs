@@ -4,7 +4,7 @@ mod bounds;
 
 use std::time::Duration;
 
-use super::network::{DELAY, Datagram, Fate};
+use super::network::{DELAY, Datagram, Fate, Host};
 use super::*;
 use crate::wire::native::{REFUSE_LEN, connection_id, encode_refuse};
 

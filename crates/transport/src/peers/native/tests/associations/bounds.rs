@@ -1,6 +1,10 @@
 //! Bounds of associations: of their age, of OPENs without an answer, and of data before an answer.
 
+use std::net::{IpAddr, SocketAddr};
+
 use super::*;
+use crate::connection::KnownPath;
+use crate::peers::native::known_paths::KnownPaths;
 
 /// The request was delivered, the server has restarted, and the client's host was suspended since:
 /// its clock does not show that the server was started after the request.
@@ -58,6 +62,67 @@ fn closed_port_ends_open() {
         closed.push(network.hosts[CLIENT].streams[&id].closed.clone());
     }
     assert_eq!(closed, [None, Some(Closed::Unreachable)]);
+}
+
+/// A connection that was in use ends as an idle one, though its OPEN-ACK was lost.
+#[test]
+fn silence_after_lost_open_ack_is_idleness() {
+    let mut network = associated(35, (Pattern::Ik, false));
+    network.hosts[SERVER].reply = None;
+    network.rule = Box::new(|_, datagram| match datagram.bytes[1] {
+        OPEN_ACK => Fate::Drop,
+        _ => Fate::Deliver,
+    });
+    let id = connect(&mut network, (Pattern::Ik, false));
+    network.hosts[CLIENT].streams.get_mut(&id).unwrap().finish = false;
+    network.run(Duration::from_secs(60));
+    assert_eq!(network.hosts[CLIENT].streams[&id].closed, None);
+    network.rule = Box::new(|_, _| Fate::Drop);
+    network.run(Duration::from_secs(60));
+    assert_eq!(network.hosts[CLIENT].streams[&id].closed, Some(Closed::Idle));
+}
+
+/// A connection that cannot begin takes no share of the association's window.
+#[test]
+fn invalid_connect_takes_no_share() {
+    let mut network = associated(36, (Pattern::Ik, false));
+    let (now, server) = (network.now, network.hosts[SERVER].address);
+    let association = network.hosts[SERVER].set.acceptor.associations.ids().next().unwrap();
+    let Host { set, config, .. } = &mut network.hosts[CLIENT];
+    for _ in 0..3 {
+        let config = ConnectionConfig { idle_timeout: Duration::ZERO, ..config.clone() };
+        assert!(set.connect(now, server, initiator(Pattern::Ik, false), config).is_err());
+    }
+    let within = set.native.held.next(association, None).unwrap();
+    assert_eq!(within.window, within.association.window);
+}
+
+/// What is known of a host is used whatever the number of connections to others.
+#[test]
+fn paths_are_known_among_connections_to_other_hosts() {
+    let mut network = associated(37, (Pattern::Ik, false));
+    let (now, server) = (network.now, network.hosts[SERVER].address);
+    let Host { set, config, .. } = &mut network.hosts[CLIENT];
+    let window = |set: &mut ConnectionSet<SocketAddr>| set.path_of_new(now, &server).unwrap().window;
+    let known = set.path_of_new(now, &server).unwrap();
+    for (hosts, is_used) in [(100, true), (64, true), (65, false)] {
+        set.native.known_paths.insert(now, now, server.ip(), KnownPath { window: 100_000, ..known });
+        let ids: Vec<_> = (0..hosts)
+            .map(|n| {
+                let ip = if hosts == 100 { IpAddr::from([10, 1, 1, n]) } else { server.ip() };
+                let initiator = initiator(Pattern::Ik, false);
+                set.connect(now, SocketAddr::new(ip, 9), initiator, config.clone()).unwrap()
+            })
+            .collect();
+        assert_eq!(set.native.by_host.len(), usize::from(hosts));
+        set.native.known_paths = KnownPaths::default();
+        set.native.known_paths.insert(now, now, server.ip(), KnownPath { window: 100_000, ..known });
+        assert_eq!(window(set) > 0, is_used, "{hosts}");
+        for id in ids {
+            set.remove(id.0);
+        }
+        assert_eq!(set.native.by_host.len(), 0);
+    }
 }
 
 /// Returns the bytes that `from` sends within one round trip of a further connection, of whose
