@@ -11,7 +11,7 @@ pub fn run(data: &[u8]) {
     check_native(near, datagram);
     let mut valid = datagram.to_vec();
     if let [mark, kind, ..] = &mut valid[..] {
-        *kind = *kind % 14 + 1;
+        *kind = *kind % 15 + 1;
         *mark = if *kind == 10 { 0xD0 } else { 0xD2 };
     }
     check_native(near, &valid);
