@@ -126,13 +126,11 @@ impl Endpoint {
     /// Ends the endpoint gracefully: accepts no more connections, [waits until none is
     /// left](Self::wait_idle), for at most `limit`, then closes those whose streams exist. Returns
     /// true if all that was written was delivered. What dropped streams have left is still sent as
-    /// long as a handle of the endpoint exists.
+    /// long as a handle of the endpoint exists; the drop of the last one waits no more.
     pub fn shutdown(&self, limit: Duration) -> bool {
         self.0.0.with(Core::stop_listening);
         self.wait_idle(Some(limit));
-        let is_delivered = self.0.0.with(|core, _| !core.is_undelivered());
-        self.close(0, "");
-        is_delivered
+        self.0.0.with(Core::end_shutdown)
     }
 }
 

@@ -75,6 +75,8 @@ pub(crate) struct Core {
     is_blocked: bool,
     /// True once no handle of the endpoint is left.
     is_closed: bool,
+    /// True after a shutdown, whose limit was the last time to wait.
+    is_shut_down: bool,
     /// Reason why nothing works any more.
     stopped: Option<Stopped>,
     wakes: Wakes,
@@ -140,6 +142,7 @@ impl Shared {
             is_output_pending: false,
             is_blocked: false,
             is_closed: false,
+            is_shut_down: false,
             stopped: None,
             wakes: Wakes::default(),
         };

@@ -130,9 +130,7 @@ impl Endpoint {
     pub async fn shutdown(&self, limit: Duration) -> bool {
         self.0.0.with(Core::stop_listening);
         let _ = tokio::time::timeout(limit, self.wait_idle()).await;
-        let is_delivered = self.0.0.with(|core, _| !core.is_undelivered());
-        self.close(0, "");
-        is_delivered
+        self.0.0.with(Core::end_shutdown)
     }
 }
 

@@ -304,7 +304,7 @@ fn without_offload_many_leave_in_one_call() {
     for format in FORMATS {
         let (before, after, stats) = transfer(format, true, &[Loss::Offload]);
         if before.send_call != SendCall::Gso {
-            return eprintln!("skipped: this system has no segmentation offload");
+            return rdt_testing::skipped("this system has no segmentation offload");
         }
         assert_eq!((after.send_call, after.by_reference), (SendCall::Sendmmsg, false));
         assert!(after.given_up.gso.is_some() && after.given_up.sendmmsg.is_none(), "{after:?}");

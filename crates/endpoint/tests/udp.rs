@@ -86,7 +86,7 @@ async fn wildcard_ipv6_socket_serves_both_families() {
     for ip in ["127.0.0.1", "::1"] {
         let to = SocketAddr::new(ip.parse().unwrap(), port);
         if streams::Endpoint::bind(any(ip), EndpointConfig::new().unwrap()).is_err() {
-            println!("skipped: this host has no address {ip}");
+            rdt_testing::skipped(format!("this host has no address {ip}"));
             continue;
         }
         check_echo(to, 10_000).await;
@@ -136,7 +136,7 @@ async fn tokio_connect_to_closed_port_is_refused() {
     let _watchdog = Watchdog::new();
     for from in ["127.0.0.1", "::"] {
         let Ok(endpoint) = streams::Endpoint::bind(any(from), EndpointConfig::new().unwrap()) else {
-            println!("skipped: this host has no address {from}");
+            rdt_testing::skipped(format!("this host has no address {from}"));
             continue;
         };
         let connecting = endpoint.connect(closed_port(), connect());
@@ -275,6 +275,27 @@ fn dropped_stream_and_endpoint_deliver_what_was_written() {
         drop((stream, client));
         assert!(reader.join().unwrap().unwrap() == data);
     }
+}
+
+/// The limit of a shutdown is the last wait, also for what a dropped stream has left.
+#[test]
+fn endpoint_that_was_shut_down_waits_no_more() {
+    let network = Network::new("", 8).unwrap();
+    let [client, server] = [(); 2].map(|()| blocking::Endpoint::on_network(&network).unwrap());
+    let _listener = server.listen(Listen::new(identity())).unwrap();
+    let mut stream = client.connect(server.local_addr(), connect()).unwrap();
+    network.unplug(server.local_addr());
+    stream.write_all(&pattern(1000)).unwrap();
+    drop(stream);
+    let (done, ended) = std::sync::mpsc::channel();
+    let closer = thread::spawn(move || {
+        let is_delivered = client.shutdown(Duration::ZERO);
+        drop(client);
+        done.send(is_delivered)
+    });
+    // Less than the wait of a drop, by far.
+    assert_eq!(ended.recv_timeout(Duration::from_secs(15)), Ok(false));
+    closer.join().unwrap().unwrap();
 }
 
 /// Writes a byte and reads its echo, `count` times.

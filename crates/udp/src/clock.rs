@@ -17,19 +17,25 @@ pub fn unix_time() -> Duration {
 /// Returns for how long this host was suspended since it was started: [`now`] stands still then.
 /// Zero on systems other than Linux.
 pub fn suspended() -> Duration {
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::time::{ClockId, clock_gettime};
-        let read = |clock| Duration::try_from(clock_gettime(clock)).unwrap_or_default();
-        // A thread that is interrupted between the readings sees too long a time, so the shortest
-        // of three counts.
-        let once = || {
-            let monotonic = read(ClockId::Monotonic);
-            read(ClockId::Boottime).saturating_sub(monotonic)
-        };
-        once().min(once()).min(once())
-    }
-    #[cfg(not(target_os = "linux"))]
+    // A thread that is interrupted between the readings of two clocks sees too long a time.
+    read_suspended().min(read_suspended()).min(read_suspended())
+}
+
+/// Returns [`suspended`] if it is `least` or more. Reads two clocks if it is not.
+pub fn suspended_at_least(least: Duration) -> Option<Duration> {
+    (read_suspended() >= least).then(suspended).filter(|time| *time >= least)
+}
+
+#[cfg(target_os = "linux")]
+fn read_suspended() -> Duration {
+    use rustix::time::{ClockId, clock_gettime};
+    let read = |clock| Duration::try_from(clock_gettime(clock)).unwrap_or_default();
+    let monotonic = read(ClockId::Monotonic);
+    read(ClockId::Boottime).saturating_sub(monotonic)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn read_suspended() -> Duration {
     Duration::ZERO
 }
 

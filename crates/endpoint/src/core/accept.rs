@@ -180,11 +180,21 @@ impl Core {
 
     /// Ready once no outgoing stream of a dropped handle is on its way. Wakes no task.
     pub(crate) fn poll_delivered_all(&self) -> Poll<()> {
-        if self.stopped.is_none() && self.set.delivers_released() { Poll::Pending } else { Poll::Ready(()) }
+        let waits = self.stopped.is_none() && !self.is_shut_down && self.set.delivers_released();
+        if waits { Poll::Pending } else { Poll::Ready(()) }
+    }
+
+    /// Ends the endpoint after the wait of a shutdown: closes what exists, and the drop of its last
+    /// handle waits no more. Returns whether all was delivered.
+    pub(crate) fn end_shutdown(&mut self, now: Instant) -> bool {
+        let is_delivered = !self.is_undelivered();
+        self.is_shut_down = true;
+        self.close_all(now, 0, "");
+        is_delivered
     }
 
     /// True if data that was written may not have been delivered.
-    pub(crate) fn is_undelivered(&self) -> bool {
+    fn is_undelivered(&self) -> bool {
         self.stopped.is_some() || !self.connections.is_empty() || self.set.delivers_released()
     }
 

@@ -21,8 +21,10 @@ impl Core {
     /// Reads datagrams and handles due timers. Output follows by [`Core::output`], at once unless
     /// [`Core::is_output_pending`].
     pub(crate) fn input(&mut self, now: Instant) -> Turn {
-        if self.io.socket().is_some() {
-            self.note_suspension(rdt_udp::clock::suspended());
+        if self.io.socket().is_some()
+            && let Some(suspended) = rdt_udp::clock::suspended_at_least(self.suspended + MIN_SUSPENSION)
+        {
+            self.note_suspension(suspended);
         }
         let mut turn = Turn::default();
         let now = take_in(&mut self.set, &mut self.io, now, Budget::default(), &mut turn);
@@ -39,10 +41,8 @@ impl Core {
     /// sum of all.
     fn note_suspension(&mut self, suspended: Duration) {
         let time = suspended.saturating_sub(self.suspended);
-        if time >= MIN_SUSPENSION {
-            self.suspended = suspended;
-            self.set.on_suspended(time);
-        }
+        self.suspended = suspended;
+        self.set.on_suspended(time);
     }
 
     /// True if [`Core::input`] has woken tasks, which may write. Their next call sends the output.
