@@ -112,13 +112,10 @@ pub(crate) struct Sample {
     pub(crate) retransmitted: u64,
     /// Timeouts. `None` where the kernel does not count them.
     pub(crate) timeouts: Option<u64>,
-    /// Packets declared lost, and those of them that the receiver's socket dropped. `None` for TCP.
-    pub(crate) lost: Option<u64>,
-    pub(crate) lost_to_socket: Option<u64>,
-    /// Recovery episodes that ACKs began. `None` for TCP.
-    pub(crate) recoveries: Option<u64>,
-    /// Spurious retransmissions.
-    pub(crate) duplicates: u64,
+    /// Counters that the kernel does not have for TCP. `None` for TCP.
+    pub(crate) rdt: Option<RdtCounters>,
+    /// Segments that the receiver reported to have twice, by DSACK. `None` except for TCP.
+    pub(crate) duplicated: Option<u64>,
     pub(crate) segments_sent: u64,
     pub(crate) segments_received: u64,
     /// Time with data to send or in flight, and its parts that the peer's window and the send
@@ -126,6 +123,18 @@ pub(crate) struct Sample {
     pub(crate) busy_us: u64,
     pub(crate) window_limited_us: u64,
     pub(crate) buffer_limited_us: u64,
+}
+
+/// Packets and events of a sender of rdt.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(crate) struct RdtCounters {
+    /// Packets declared lost, and those of them that the receiver's socket dropped.
+    pub(crate) lost: u64,
+    pub(crate) lost_to_socket: u64,
+    /// Recovery episodes that ACKs began.
+    pub(crate) recoveries: u64,
+    /// Recovery episodes and timeouts in which nothing was lost.
+    pub(crate) spurious: u64,
 }
 
 impl From<TcpInfo> for Sample {
@@ -143,10 +152,8 @@ impl From<TcpInfo> for Sample {
             rto_us: info.rto_us.into(),
             retransmitted: info.retransmitted.into(),
             timeouts: info.timeouts.map(u64::from),
-            lost: None,
-            lost_to_socket: None,
-            recoveries: None,
-            duplicates: info.duplicates.into(),
+            rdt: None,
+            duplicated: Some(info.duplicates.into()),
             segments_sent: info.segments_sent.into(),
             segments_received: info.segments_received.into(),
             busy_us: info.busy_us,

@@ -17,7 +17,7 @@ use rdt_transport::{
 };
 use rdt_udp::{Connected, Remote, SocketError, UdpIo, UdpOptions, Waiter, clock};
 
-use super::counts::{CA_RECOVERY, Sample};
+use super::counts::{CA_RECOVERY, RdtCounters, Sample};
 use super::network::End;
 use super::tcp::{RATE_INTERVAL, bytes_at, due};
 use super::{LoadError, SAMPLE_INTERVAL, Shared};
@@ -290,10 +290,13 @@ impl Watch {
             rto_us: micros(stats.rto),
             retransmitted: stats.retransmitted,
             timeouts: Some(stats.timeouts),
-            lost: Some(stats.lost),
-            lost_to_socket: Some(stats.lost_to_socket),
-            recoveries: Some(stats.recoveries),
-            duplicates: stats.spurious,
+            rdt: Some(RdtCounters {
+                lost: stats.lost,
+                lost_to_socket: stats.lost_to_socket,
+                recoveries: stats.recoveries,
+                spurious: stats.spurious,
+            }),
+            duplicated: None,
             segments_sent: stats.datagrams_sent,
             segments_received: stats.datagrams_received,
             busy_us: micros(life.saturating_sub(stats.waited.application)),

@@ -32,7 +32,7 @@ const METRICS: [(Unit, Option<Better>, &str); 16] = [
     (
         Unit::Count,
         Some(Less),
-        "dropped ecn-reductions failed lost marked queue-max queue-mean recoveries refused \
+        "dropped dsacked ecn-reductions failed lost marked queue-max queue-mean recoveries refused \
          reordered retransmitted spurious stalls timeouts",
     ),
     (Unit::Count, None, "acks-received packets-sent sent"),
@@ -135,7 +135,7 @@ mod tests {
             ),
             ("a.completion a.rtt-mean a.jitter a.delay-max a.blocked a.resumed a.longest-gap", Some(Less)),
             (
-                "a.loss a.lost a.lost-queue a.retransmitted a.timeouts a.spurious a.reordered a.refused",
+                "a.loss a.lost a.lost-queue a.retransmitted a.timeouts a.spurious a.dsacked a.reordered a.refused",
                 Some(Less),
             ),
             ("link.forward.dropped-loss link.forward.marked link.forward.queue-mean a.failed", Some(Less)),

@@ -106,12 +106,13 @@ fn counters(samples: &Samples<'_>, metrics: &mut FlowMetrics<'_>) {
     for (metric, count) in last.into_iter().flat_map(|last| {
         [
             ("retransmitted", Some(last.retransmitted)),
-            ("spurious", Some(last.duplicates)),
+            ("spurious", last.rdt.map(|it| it.spurious)),
+            ("dsacked", last.duplicated),
             ("packets-sent", Some(last.segments_sent)),
             ("acks-received", Some(last.segments_received)),
             ("mss", Some(last.mss)),
-            ("lost", last.lost),
-            ("lost-receiver-socket", last.lost_to_socket),
+            ("lost", last.rdt.map(|it| it.lost)),
+            ("lost-receiver-socket", last.rdt.map(|it| it.lost_to_socket)),
         ]
     }) {
         metrics.add(metric, count.map(number));
@@ -122,7 +123,10 @@ fn counters(samples: &Samples<'_>, metrics: &mut FlowMetrics<'_>) {
     let timeouts = samples.rises(CA_LOSS);
     metrics.count("timeouts", last.and_then(|last| last.timeouts).unwrap_or(timeouts.len() as u64));
     let recoveries = samples.rises(CA_RECOVERY);
-    metrics.count("recoveries", last.and_then(|last| last.recoveries).unwrap_or(recoveries.len() as u64));
+    metrics.count(
+        "recoveries",
+        last.and_then(|last| last.rdt).map_or(recoveries.len() as u64, |it| it.recoveries),
+    );
     metrics.count("ecn-reductions", samples.rises(CA_CWR).len() as u64);
     metrics.events("timeout", timeouts);
     metrics.events("fast-retransmit", recoveries);

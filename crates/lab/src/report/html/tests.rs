@@ -267,7 +267,7 @@ fn wait() {
 #[test]
 fn page_passes_its_test_in_firefox() {
     let Some(program) = std::env::var_os("RDT_LAB_FIREFOX") else {
-        eprintln!("skipped: RDT_LAB_FIREFOX is not set");
+        rdt_testing::skipped("RDT_LAB_FIREFOX is not set");
         return;
     };
     let folder = tempfile::tempdir().expect("a folder");
@@ -293,7 +293,7 @@ fn page_passes_its_test_in_firefox() {
 #[test]
 fn page_passes_its_test_in_a_browser() {
     let Some(browser) = browser() else {
-        eprintln!("skipped: no Chromium in the path, and RDT_LAB_BROWSER is not set");
+        rdt_testing::skipped("no Chromium in the path, and RDT_LAB_BROWSER is not set");
         return;
     };
     let page = html(&report());
