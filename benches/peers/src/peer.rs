@@ -269,6 +269,16 @@ pub(crate) const PEERS: &[Peer] = &[
         },
     },
     Peer {
+        id: "sealed-idle-512",
+        name: "rdt, encrypted, tokio, beside 512 idle connections",
+        tuned: streams::TUNED_IDLE,
+        ways: Ways::Children {
+            version: tokio,
+            receive: |bytes| streams::receive(bytes, Load { idle: 512, ..streams::PLAIN }),
+            send: |bytes, window| streams::send(bytes, window, Load { idle: 512, ..streams::PLAIN }),
+        },
+    },
+    Peer {
         id: "sealed-blocking",
         name: "rdt, encrypted, blocking",
         tuned: streams::TUNED_BLOCKING,

@@ -24,6 +24,8 @@ pub(crate) const TUNED_BLOCKING: &str =
     "the same, blocking: a thread of the endpoint and one of the application a process";
 pub(crate) const TUNED_DUPLEX: &str =
     "over tokio, half of the bytes each way at the same time; rate and CPU of both ways together";
+pub(crate) const TUNED_IDLE: &str =
+    "over tokio, beside 512 connections of the same endpoints that carry nothing";
 pub(crate) const TUNED_MANY: &str = "over tokio, all connections of one endpoint, equal shares of the bytes; the streams \
     begin when all connections are open, and share one buffer to write from and one to read into";
 
@@ -31,13 +33,15 @@ pub(crate) const TUNED_MANY: &str = "over tokio, all connections of one endpoint
 #[derive(Clone, Copy)]
 pub(crate) struct Load {
     pub(crate) connections: u64,
+    /// Number of connections of the same endpoints that carry nothing.
+    pub(crate) idle: usize,
     pub(crate) is_duplex: bool,
     /// True for the configuration that a program gets without asking.
     pub(crate) is_default: bool,
 }
 
 /// One connection, one way.
-pub(crate) const PLAIN: Load = Load { connections: 1, is_duplex: false, is_default: false };
+pub(crate) const PLAIN: Load = Load { connections: 1, idle: 0, is_duplex: false, is_default: false };
 
 impl Load {
     fn config(self, window: u32) -> ConnectionConfig {
@@ -145,12 +149,16 @@ pub(crate) fn receive(bytes: u64, load: Load) -> Result<()> {
         meter::print_hello(listener.local_addr(), None);
         let shared = Shared::new((theirs + ours) * load.connections);
         let mut streams = Vec::new();
+        let mut idle = Vec::new();
         for _ in 0..load.connections {
             streams.push(listener.accept().await?);
         }
+        for _ in 0..load.idle {
+            idle.push(listener.accept().await?);
+        }
         exchange_all(&shared, streams, ours).await?;
         let seconds = shared.meter(|meter| meter.seconds());
-        drop(listener);
+        drop((listener, idle));
         endpoint.wait_idle().await;
         let delivered = usize::try_from(ours * load.connections)?;
         shared.meter(|meter| {
@@ -170,8 +178,13 @@ pub(crate) fn send(bytes: u64, window: u32, load: Load) -> Result<()> {
         for _ in 0..load.connections {
             streams.push(endpoint.connect(address, connect(window, load)).await?);
         }
+        let mut idle = Vec::new();
+        for _ in 0..load.idle {
+            idle.push(endpoint.connect(address, connect(window, load)).await?);
+        }
         exchange_all(&shared, streams, ours).await?;
         ensure!(shared.meter(|meter| meter.full()), "too few bytes came");
+        drop(idle);
         endpoint.wait_idle().await;
         meter::print_sent(None)
     })
