@@ -26,7 +26,7 @@ fn sockets(kind: EngineKind) -> Option<(&'static dyn Engine, MutexGuard<'static,
     match engine.check(&cell(LINK, 100, Vec::new())) {
         Ok(()) => Some((engine, turn)),
         Err(error) => {
-            println!("skipped: {error}");
+            rdt_testing::skipped(error);
             None
         }
     }

@@ -27,7 +27,7 @@ impl Contract {
     /// If a schema is not valid.
     pub fn load(file: &str) -> Option<Self> {
         let Ok(folder) = fs::read_dir(repository().join("schemas")) else {
-            eprintln!("skipped: this is no clone of the repository, so there are no schemas");
+            rdt_testing::skipped("this is no clone of the repository, so there are no schemas");
             return None;
         };
         let names =

@@ -144,7 +144,7 @@ pub fn has(program: &str) -> bool {
     let mut folders = std::env::split_paths(&folders).chain(["/usr/sbin".into()]);
     let found = folders.any(|folder| folder.join(program).is_file());
     if !found {
-        eprintln!("skipped: {program} is not installed");
+        rdt_testing::skipped(format!("{program} is not installed"));
     }
     found
 }
@@ -176,7 +176,7 @@ pub fn allows_emulation(rdt_emu: &Path) -> bool {
         Err(error) => format!("{}: {error}: build it with cargo build -p rdt-emu", rdt_emu.display()),
     };
     assert!(!is_required, "not skipped: {sentence}");
-    eprintln!("skipped: {sentence}");
+    rdt_testing::skipped(sentence);
     false
 }
 
@@ -221,7 +221,7 @@ impl SshFiles {
         }
         // The folder for sshd's unprivileged process is made by its service.
         if user() == "root" && fs::create_dir_all("/run/sshd").is_err() {
-            eprintln!("skipped: sshd has no folder /run/sshd");
+            rdt_testing::skipped("sshd has no folder /run/sshd");
             return None;
         }
         let files = Self { folder: folder.to_owned() };

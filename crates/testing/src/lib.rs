@@ -4,6 +4,8 @@
 
 pub mod packets;
 
+use std::fmt::Display;
+use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::process::{Command, Output};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -20,6 +22,17 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 )]
 pub fn epoch() -> Instant {
     Instant::now()
+}
+
+/// Says that a test is skipped, and why. If `RDT_SKIPPED` names a file, a line is added to it, so
+/// that a run of all tests can tell at its end what it has not tested.
+pub fn skipped(why: impl Display) {
+    eprintln!("skipped: {why}");
+    let Some(path) = std::env::var_os("RDT_SKIPPED") else { return };
+    let Ok(mut file) = OpenOptions::new().append(true).create(true).open(path) else { return };
+    let line = format!("test {}: {why}", thread::current().name().unwrap_or("?")).replace('\n', " ");
+    // The test has told its reason above.
+    let _ = file.write_all((line + "\n").as_bytes());
 }
 
 /// Runs an ignored test in a process of its own, because it changes its process. `name` has the

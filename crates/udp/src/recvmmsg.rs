@@ -75,7 +75,8 @@ impl MessageHeaders {
             count += 1;
         }
         // SAFETY: the first `count` messages are written. They point to names, parts, rooms and
-        // controls that outlive the call, are not borrowed elsewhere, and have the lengths given here.
+        // controls that outlive the call, are not borrowed elsewhere, and have the lengths given
+        // here.
         let got = unsafe { recvmmsg(socket, messages.as_mut_ptr().cast(), count)? };
         for ((message, name), meta) in messages.iter().zip(&self.names).zip(metas).take(got) {
             // SAFETY: `got` is at most `count`, and the first `count` messages are written.
@@ -100,8 +101,8 @@ impl MessageHeaders {
 #[expect(unsafe_code, reason = "rustix has no recvmmsg")]
 unsafe fn recvmmsg(socket: &UdpSocket, messages: *mut libc::mmsghdr, count: u32) -> io::Result<usize> {
     loop {
-        // SAFETY: the descriptor is open as long as `socket` is borrowed; the caller answers for the
-        // messages.
+        // SAFETY: the descriptor is open as long as `socket` is borrowed; the caller answers for
+        // the messages.
         let got = unsafe { libc::recvmmsg(socket.as_raw_fd(), messages, count, 0, ptr::null_mut()) };
         if let Ok(got) = usize::try_from(got) {
             return Ok(got);

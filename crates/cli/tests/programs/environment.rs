@@ -20,7 +20,7 @@ fn in_an_empty_network(args: &[&str]) -> Option<Program> {
         unshare
     };
     if !unshare(SETUP).output().is_ok_and(|output| output.status.success()) {
-        eprintln!("skipped: this user may make no network");
+        rdt_testing::skipped("this user may make no network");
         return None;
     }
     Some(Program::start(unshare(&format!("{SETUP} && exec \"$0\" \"$@\"")).args(args)))

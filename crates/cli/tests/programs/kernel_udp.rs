@@ -264,7 +264,7 @@ fn slow_source_is_no_silence() {
 #[test]
 fn datagrams_beyond_path_mtu_are_named() {
     if UdpSocket::bind("[::1]:0").is_err() {
-        return eprintln!("skipped: this host has no IPv6");
+        return rdt_testing::skipped("this host has no IPv6");
     }
     // The MTU of the loopback is 65,536 bytes, and the headers take 48.
     let receiver = Receiver::from(&mut rdt_recv("--wire udp --bind [::1]:0"));

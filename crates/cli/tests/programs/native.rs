@@ -185,7 +185,7 @@ fn packets_are_ect_unless_ecn_off() {
         ["off", "off", "off"]
     );
     if ecn("--gso off --gro off --packet-size 1200") == "failed" {
-        return eprintln!("skipped: this system lets no program set codepoints, or see them");
+        return rdt_testing::skipped("this system lets no program set codepoints, or see them");
     }
     for args in ["", "--ecn on --cc cubic", "--gso off --cc reno", "--rate 1gbit"] {
         assert_eq!(ecn(args), "on", "{args}");

@@ -34,7 +34,7 @@ impl Disk {
         if is_made && disk.mount() {
             return Some(disk);
         }
-        eprintln!("skipped: no ext4 image can be made and mounted");
+        rdt_testing::skipped("no ext4 image can be made and mounted");
         None
     }
 
@@ -117,7 +117,7 @@ fn users_of_shared_folder_have_own_parts() {
     let mut other_user = Command::new(PROGRAM);
     other_user.arg("--version").stdout(Stdio::null()).uid(anna.1).gid(anna.1);
     if !other_user.status().is_ok_and(|status| status.success()) {
-        eprintln!("skipped: no program can be run as another user");
+        rdt_testing::skipped("no program can be run as another user");
         return;
     }
     home.write("large", noise(1, LARGE_BYTES));

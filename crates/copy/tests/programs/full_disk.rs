@@ -14,7 +14,7 @@ fn can_mount() -> bool {
     let mounts = Command::new("unshare").args(["-Urm", "mount", "-t", "tmpfs", "none", "/mnt"]).output();
     let can = mounts.is_ok_and(|output| output.status.success());
     if !can {
-        eprintln!("skipped: no file system can be mounted in a namespace");
+        rdt_testing::skipped("no file system can be mounted in a namespace");
     }
     can
 }

@@ -140,7 +140,7 @@ fn synced(home: &Home, options: &[&str]) -> Option<Vec<String>> {
     let trace = home.show("trace");
     let strace = ["strace", "-f", "-y", "-e", "trace=fsync,fdatasync,sync_file_range", "-o", &trace];
     if !Command::new(strace[0]).args(&strace[1..]).arg("true").status().is_ok_and(|status| status.success()) {
-        eprintln!("skipped: strace cannot be run");
+        rdt_testing::skipped("strace cannot be run");
         return None;
     }
     let far = [&strace[..], &[PROGRAM]].concat().join(" ");
@@ -212,7 +212,7 @@ fn interrupted_push_counts_what_arrived() {
 fn bar_on_terminal_shows_what_arrived() {
     let home = Home::new();
     if !has("script") {
-        eprintln!("skipped: no script, which has a terminal");
+        rdt_testing::skipped("no script, which has a terminal");
         return;
     }
     home.write("file", noise(1, 3 << 20));

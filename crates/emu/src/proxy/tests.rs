@@ -380,7 +380,7 @@ fn relay_learns_next_client_check() {
 fn longest_datagrams_pass_both_ways() {
     for (address, len) in [("127.0.0.1:0", 65_507), ("[::1]:0", 65_527)] {
         let Ok(target) = UdpSocket::bind(address) else {
-            eprintln!("skipped: this host has no {address}");
+            rdt_testing::skipped(format!("this host has no {address}"));
             continue;
         };
         target.set_read_timeout(Some(LONG)).unwrap();

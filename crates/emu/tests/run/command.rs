@@ -75,7 +75,7 @@ fn command_of_root_is_in_user_namespace_with_all_ids() {
     assert_ne!(namespace("-q"), own);
     let ids = fs::read_to_string("/proc/self/uid_map").unwrap();
     if !geteuid().is_root() || ids.trim().ends_with(" 1") {
-        eprintln!("skipped: not root, or no other user is mapped here");
+        rdt_testing::skipped("not root, or no other user is mapped here");
         return;
     }
     assert_eq!(namespace("-q --no-user-namespace"), own);

@@ -278,7 +278,7 @@ fn interfaces(file: &str) -> Option<Vec<(String, usize)>> {
     let mut tshark = Command::new("tshark");
     let Ok(output) = tshark.args(["-n", "-r", file, "-T", "fields", "-e", "frame.interface_name"]).output()
     else {
-        eprintln!("skipped: no tshark (apt-get install tshark)");
+        rdt_testing::skipped("no tshark (apt-get install tshark)");
         return None;
     };
     assert!(output.status.success(), "{output:?}");

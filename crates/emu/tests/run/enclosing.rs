@@ -25,7 +25,7 @@ fn own_network_is_not_enclosing_run() {
     let script = format!("unshare -n true || exit 0; exec unshare -n {PROGRAM} run -q --rtt 30ms -- {ping}");
     let output = stdout(&run("-q --rtt 300ms", &["sh", "-c", &script]).output());
     if output.is_empty() {
-        eprintln!("skipped: there is no `unshare`");
+        rdt_testing::skipped("there is no `unshare`");
         return;
     }
     let rtt: u64 = said(&output, "rtt_us").parse().unwrap();

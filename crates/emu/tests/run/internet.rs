@@ -26,7 +26,7 @@ fn tools() -> Vec<&'static str> {
         if !is_there {
             let required = env::var(REQUIRED).unwrap_or_default();
             assert!(!required.split_whitespace().any(|it| it == *tool), "{REQUIRED} requires {tool}");
-            eprintln!("skipped: no {tool} (apt-get install {package})");
+            rdt_testing::skipped(format!("no {tool} (apt-get install {package})"));
         }
         is_there && (*tool != "pasta" || !is_confined(tool))
     };
@@ -44,7 +44,7 @@ fn is_confined(tool: &str) -> bool {
     let is_confined =
         ["Couldn't open network namespace", "Permission denied"].iter().any(|it| told.contains(it));
     if is_confined {
-        eprintln!("skipped: {told}");
+        rdt_testing::skipped(told);
     }
     is_confined
 }
@@ -124,7 +124,7 @@ fn ipv6_traffic_crosses_path_to_host() {
     for tool in tools() {
         // The NAT passes packets for its router on to the loopback device of the host.
         let Ok(probe) = TcpListener::bind("[::1]:0") else {
-            eprintln!("skipped: this host has no [::1]");
+            rdt_testing::skipped("this host has no [::1]");
             return;
         };
         drop(probe);
@@ -141,7 +141,7 @@ fn ipv6_traffic_crosses_path_to_host() {
         if code(&output) == 9 {
             let told = String::from_utf8(output.stderr).unwrap();
             assert!(told.contains("the host has no IPv6 route, so pasta passes only IPv4 on"), "{told}");
-            eprintln!("skipped: {told}");
+            rdt_testing::skipped(told);
             continue;
         }
         let output = stdout(&output);
@@ -236,7 +236,7 @@ fn with_host_outside(command: &str) -> Option<String> {
     unshare.args(["-Urn", "sh", "-c", &script]).env("INSIDE", command);
     let output = unshare.output().ok().filter(|output| code(output) != 99);
     if output.is_none() {
-        eprintln!("skipped: no network can be made by `unshare` and `ip`");
+        rdt_testing::skipped("no network can be made by `unshare` and `ip`");
     }
     output.map(|output| {
         let told = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -307,7 +307,7 @@ fn names_are_looked_up_by_host() {
     let tools = tools();
     // As systemd-resolved: only a program in the network of the host can ask it.
     let Ok(socket) = UdpSocket::bind("127.0.0.53:53") else {
-        eprintln!("skipped: port 53 of 127.0.0.53 cannot be had");
+        rdt_testing::skipped("port 53 of 127.0.0.53 cannot be had");
         return;
     };
     thread::spawn(move || answer_names(&socket));
@@ -322,11 +322,11 @@ fn names_are_looked_up_by_host() {
             file.display()
         );
         let Ok(output) = Command::new("unshare").args(["-m", "sh", "-c", &script]).output() else {
-            eprintln!("skipped: there is no `unshare`");
+            rdt_testing::skipped("there is no `unshare`");
             return;
         };
         if code(&output) == 99 {
-            eprintln!("skipped: {}", String::from_utf8_lossy(&output.stderr));
+            rdt_testing::skipped(String::from_utf8_lossy(&output.stderr));
             return;
         }
         assert_eq!(said(&stdout(&output), "found "), "Some(192.0.2.7:1)", "{tool}: {output:?}");

@@ -33,12 +33,12 @@ fn forbidden_namespaces_are_reported() {
         let script =
             format!("echo 0 > /proc/sys/user/{limit} || exit 99; exec {PROGRAM} run {option} -- true");
         let Ok(output) = Command::new("unshare").args(["-Ur", "sh", "-c", &script]).output() else {
-            eprintln!("skipped: there is no `unshare`");
+            rdt_testing::skipped("there is no `unshare`");
             return;
         };
         let said = String::from_utf8_lossy(&output.stderr);
         if output.status.code() == Some(99) || said.starts_with("unshare") {
-            eprintln!("skipped: {said}");
+            rdt_testing::skipped(said);
             return;
         }
         assert_eq!(output.status.code(), Some(69), "{said}");

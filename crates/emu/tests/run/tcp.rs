@@ -66,14 +66,14 @@ fn shows<T: Debug>(what: &str, mut attempt: impl FnMut() -> (T, bool), shown: im
         seen.push((result, is_true));
     }
     assert!(!kept_up, "{what}: {seen:?}");
-    eprintln!("skipped, the host is too busy: {what}: {seen:?}");
+    rdt_testing::skipped(format!("the host is too busy: {what}: {seen:?}"));
 }
 
 fn has(congestion: &str) -> bool {
     let all = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
     let has = all.split_whitespace().any(|name| name == congestion);
     if !has {
-        eprintln!("skipped: this kernel has no {congestion}");
+        rdt_testing::skipped(format!("this kernel has no {congestion}"));
     }
     has
 }

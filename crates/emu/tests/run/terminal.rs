@@ -61,7 +61,7 @@ impl Drop for Seat {
 fn can_sit() -> bool {
     let can = Command::new("setsid").args(["--wait", "true"]).status().is_ok_and(|status| status.success());
     if !can {
-        eprintln!("skipped: there is no `setsid`");
+        rdt_testing::skipped("there is no `setsid`");
     }
     can && host_allows()
 }

@@ -205,7 +205,7 @@ fn pods_of_the_manifest_run_all_cells() {
 #[test]
 fn gnu_parallel_runs_all_shards() {
     if Command::new("parallel").arg("--version").output().is_err() {
-        eprintln!("skipped: GNU parallel is not installed");
+        rdt_testing::skipped("GNU parallel is not installed");
         return;
     }
     let place = tempfile::tempdir().expect("a folder");

@@ -175,7 +175,7 @@ fn a_full_file_system_loses_nothing() {
     shell.env(LOCK_FOLDER.0, LOCK_FOLDER.1).env("PLACE", full.path()).env("TARGET", target.path());
     let Some(output) = shell.output().ok().filter(|it| !matches!(it.status.code(), Some(1 | 99))) else {
         assert!(std::env::var_os("RDT_NAMESPACES").is_none(), "namespaces are required");
-        eprintln!("skipped: this host allows no mount namespaces");
+        rdt_testing::skipped("this host allows no mount namespaces");
         return;
     };
     let (code, out, err) = texts(&output);
