@@ -155,7 +155,10 @@ impl Opening {
     /// its next repetition would have left. Returns false without a key, which
     /// [`new`](Self::new) excludes.
     pub(super) fn restart(&mut self, now: Instant) -> bool {
-        self.proof = Proof::None;
+        // A cookie that no SYN has carried, because an OPEN was refused, is still good.
+        if self.syns.newest().is_some() {
+            self.proof = Proof::None;
+        }
         self.refusals.restart(0);
         self.is_due = false;
         let next = self.syns.newest().map_or(now, |at| at + self.syn_timeout());

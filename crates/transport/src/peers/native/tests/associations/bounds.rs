@@ -97,6 +97,25 @@ fn invalid_connect_takes_no_share() {
     assert_eq!(within.window, within.association.window);
 }
 
+/// A cookie waits for the first SYN, which an OPEN may precede.
+#[test]
+fn refused_open_leaves_cookie_for_handshake() {
+    let mut network = client_and_server(38);
+    network.hosts[SERVER].reply = Some(REPLY.to_vec());
+    let first = connect(&mut network, (Pattern::Ik, false));
+    network.run(Duration::from_secs(60));
+    let resumption = network.hosts[CLIENT].streams[&first].resumption;
+    clear(&mut network);
+    network.hosts[SERVER].set.acceptor.associations.clear();
+    network.require_proofs(SERVER);
+    let keys = InitiatorConfig { resumption, ..initiator(Pattern::Ik, false) };
+    let id = network.connect(CLIENT, SERVER, keys, REQUEST);
+    network.run(Duration::from_secs(60));
+    check_exchange(&network, id, "after a refused OPEN");
+    let stats = network.hosts[SERVER].set.stats();
+    assert_eq!((stats.opens_refused, stats.resumed, stats.retries), (1, 1, 0));
+}
+
 /// What is known of a host is used whatever the number of connections to others.
 #[test]
 fn paths_are_known_among_connections_to_other_hosts() {
