@@ -23,6 +23,7 @@ const RETRY: u8 = 2;
 const SYN_ACK: u8 = 3;
 const AUTH: u8 = 11;
 const REFUSE: u8 = 14;
+const OPEN: u8 = 15;
 
 /// Length of the shortest SYN, bytes.
 const SYN_MIN: usize = 320;
@@ -51,6 +52,14 @@ enum Op {
     Auth {
         id: u64,
         noise: Vec<u8>,
+    },
+    /// Opens a connection in an association that the responder does not have.
+    Open {
+        peer: u8,
+        id: u8,
+        association: u64,
+        number: u64,
+        hello: Vec<u8>,
     },
     Refuse {
         reason: u16,
@@ -158,6 +167,11 @@ impl Harness {
             Op::Auth { id, mut noise } => {
                 noise.truncate(1000);
                 self.input(1, native(AUTH, noise.len() as u16, id, &noise));
+            }
+            Op::Open { peer, id, association, number, mut hello } => {
+                hello.truncate(280);
+                let body = [&association.to_le_bytes()[..], &number.to_le_bytes(), &hello].concat();
+                self.input(peer.max(1), native(OPEN, hello.len() as u16, u64::from(id) + 1, &body));
             }
             Op::Refuse { reason } => self.input(0, native(REFUSE, reason, self.own ^ 1, &[])),
             Op::Retry { cookie } => self.input(0, native(RETRY, 0, self.own, &cookie)),
