@@ -406,7 +406,7 @@ impl Streams {
 
     /// True if the peer has forgotten a handshake that was not complete, by its token.
     pub(super) fn is_forgotten_by(&self, token: &ResetToken) -> bool {
-        let awaits_proof = self.proof.is_some() && self.close.is_none() && !self.is_reopening();
+        let awaits_proof = self.awaits_proof() && self.close.is_none() && !self.is_reopening();
         awaits_proof && self.resets.token().of_half_open() == *token
     }
 

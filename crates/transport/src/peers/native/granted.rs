@@ -23,7 +23,7 @@ pub(super) struct Granted<P> {
     pub(super) aead: Aead,
     /// Address of the initiator, which it has proved.
     pub(super) address: P,
-    /// Host of this address; `None` if addresses have none.
+    /// Host that made the association; `None` if addresses have none.
     pub(super) source: Option<u64>,
     pub(super) peer: Option<PublicKey>,
     pub(super) shared: Option<SecretId>,

@@ -159,6 +159,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     fn leave_rate(&mut self, now: Instant, rate: u64, host: IpAddr) {
         let Some(mut others) = self.native.by_host.few(host) else { return };
         others.retain(|id| self.native.connections.get(id).is_some_and(|it| it.connection.is_sending()));
+        // The caller goes on with the connection that it looked up.
         let latest = self.native.connections.latest();
         for id in &others {
             if let Some(entry) = self.native.connections.get_mut(id) {

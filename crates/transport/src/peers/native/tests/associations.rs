@@ -526,10 +526,9 @@ fn open_connections_divide_first_window() {
     assert_eq!(next_share(&mut network), 2 * 2, "six have ended, though they repeat their last answers");
 }
 
-/// Without a listener, a lost OPEN-ACK is not repeated, and the connection goes on.
-#[test]
-fn connection_survives_without_open_ack() {
-    let mut network = associated(23, (Pattern::Ik, false));
+/// Returns a network that loses each OPEN-ACK, and a connection whose stream goes on.
+fn open_without_ack(seed: u64) -> (Network, ConnectionId) {
+    let mut network = associated(seed, (Pattern::Ik, false));
     network.hosts[SERVER].reply = None;
     network.rule = Box::new(|_, datagram| match datagram.bytes[1] {
         OPEN_ACK => Fate::Drop,
@@ -537,6 +536,13 @@ fn connection_survives_without_open_ack() {
     });
     let id = connect(&mut network, (Pattern::Ik, false));
     network.hosts[CLIENT].streams.get_mut(&id).unwrap().finish = false;
+    (network, id)
+}
+
+/// Without a listener, a lost OPEN-ACK is not repeated, and the connection goes on.
+#[test]
+fn connection_survives_without_open_ack() {
+    let (mut network, id) = open_without_ack(23);
     network.run(Duration::from_secs(1));
     network.hosts[SERVER].set.stop_listening();
     network.run(Duration::from_secs(600));

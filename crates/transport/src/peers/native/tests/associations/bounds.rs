@@ -67,14 +67,7 @@ fn closed_port_ends_open() {
 /// A connection that was in use ends as an idle one, though its OPEN-ACK was lost.
 #[test]
 fn silence_after_lost_open_ack_is_idleness() {
-    let mut network = associated(35, (Pattern::Ik, false));
-    network.hosts[SERVER].reply = None;
-    network.rule = Box::new(|_, datagram| match datagram.bytes[1] {
-        OPEN_ACK => Fate::Drop,
-        _ => Fate::Deliver,
-    });
-    let id = connect(&mut network, (Pattern::Ik, false));
-    network.hosts[CLIENT].streams.get_mut(&id).unwrap().finish = false;
+    let (mut network, id) = open_without_ack(35);
     network.run(Duration::from_secs(60));
     assert_eq!(network.hosts[CLIENT].streams[&id].closed, None);
     network.rule = Box::new(|_, _| Fate::Drop);
@@ -125,7 +118,6 @@ fn paths_are_known_among_connections_to_other_hosts() {
     let window = |set: &mut ConnectionSet<SocketAddr>| set.path_of_new(now, &server).unwrap().window;
     let known = set.path_of_new(now, &server).unwrap();
     for (hosts, is_used) in [(100, true), (64, true), (65, false)] {
-        set.native.known_paths.insert(now, now, server.ip(), KnownPath { window: 100_000, ..known });
         let ids: Vec<_> = (0..hosts)
             .map(|n| {
                 let ip = if hosts == 100 { IpAddr::from([10, 1, 1, n]) } else { server.ip() };
