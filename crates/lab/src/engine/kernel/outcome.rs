@@ -409,6 +409,25 @@ mod tests {
         assert!(!run.metrics.contains_key("link.forward.dropped-aqm"), "a cause without packets");
     }
 
+    /// TCP reports segments that arrived twice, rdt episodes of recovery that lost nothing.
+    #[test]
+    fn spurious_and_dsacked_are_two_metrics() {
+        let metrics = |change: fn(&mut Sample)| {
+            let mut counts = counts();
+            counts.flows[0].samples.iter_mut().for_each(|(_, sample)| change(sample));
+            let run = run(tcp(), &counts).expect("counts of the request");
+            ["spurious", "dsacked", "lost", "lost-receiver-socket"]
+                .map(|name| run.metrics.get(&format!("a.{name}")).copied())
+        };
+        let kernel = metrics(|sample| sample.duplicated = Some(2));
+        assert_eq!(kernel, [None, Some(2.0), None, None]);
+        let rdt = metrics(|sample| {
+            let counters = sample.rdt.get_or_insert_default();
+            (counters.spurious, counters.lost, counters.lost_to_socket) = (3, 5, 1);
+        });
+        assert_eq!(rdt, [Some(3.0), None, Some(5.0), Some(1.0)]);
+    }
+
     #[test]
     fn limits_sum_to_one() {
         let run = run(tcp(), &counts()).expect("counts of the request");
