@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
 use rdt_udp::clock;
 use serde_json::{Value, json};
+
+use crate::time::rfc3339;
 
 /// Version of the schemas in `schemas/`. It grows if a key is removed or renamed, or if its type,
 /// unit or meaning changes. New keys and events keep it.
@@ -71,13 +72,6 @@ pub fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Formats a time since 1970 with nine decimals, so that all have one length.
-fn rfc3339(unix_time: Duration) -> String {
-    let nanoseconds = i128::try_from(unix_time.as_nanos()).unwrap_or(i128::MAX);
-    let at = Timestamp::from_nanosecond(nanoseconds).unwrap_or(Timestamp::MAX);
-    format!("{at:.9}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,12 +87,6 @@ mod tests {
         assert!(second.get("started_at").is_none());
         assert!(first["started_at"].is_string());
         assert_eq!(first["started_at"], last["started_at"]);
-    }
-
-    #[test]
-    fn start_is_in_rfc_3339_with_nanoseconds() {
-        assert_eq!(rfc3339(Duration::new(1_700_000_000, 5)), "2023-11-14T22:13:20.000000005Z");
-        assert_eq!(rfc3339(Duration::from_secs(60)), "1970-01-01T00:01:00.000000000Z");
     }
 
     #[test]

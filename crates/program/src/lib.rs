@@ -13,6 +13,7 @@
 //! | printer | `printer.rs` | a thread that prints, so that a slow reader delays nothing else |
 //! | signals | `signals.rs` | Ctrl-C and termination; flags that end threads and tasks |
 //! | threads | `threads.rs` | worker threads that start together or not at all |
+//! | time of day | `time.rs` | RFC 3339, and local time in the receiver's log |
 
 pub mod console;
 mod failure;
@@ -25,6 +26,7 @@ mod output;
 mod printer;
 pub mod signals;
 pub mod threads;
+pub mod time;
 
 use std::ffi::OsString;
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rdt_program::json::{EventStamp, nanos};
-use rdt_program::{Console, Printer, talk};
+use rdt_program::{Console, Printer, talk, time};
 use rdt_server::Server;
 use rdt_udp::{Remote, clock};
 use serde_json::{Value, json};
@@ -79,7 +79,7 @@ impl EventLog {
         match self.form {
             _ if lines == 0 => {}
             _ if self.is_quiet => self.talk(&format!("rdt-recv: {text}")),
-            LogForm::Text | LogForm::Talk => self.line(&format!("[{}] {text}", time())),
+            LogForm::Text | LogForm::Talk => self.line(&format!("[{}] {text}", time::local())),
             LogForm::Json => self.json(json!({ "event": "left_out", "lines": lines })),
         }
     }
@@ -117,7 +117,7 @@ impl EventLog {
             return;
         }
         let ram = megabytes(self.memory(now).unwrap_or(0));
-        self.line(&format!("[{}] {peer}{remark} {what}; RAM {ram:.2} MB active {active}", time()));
+        self.line(&format!("[{}] {peer}{remark} {what}; RAM {ram:.2} MB active {active}", time::local()));
     }
 
     pub(crate) fn line(&self, line: &str) {
@@ -431,11 +431,6 @@ impl ResidentMemory {
         }
         self.bytes
     }
-}
-
-/// Returns the local time in the format of the reference receiver's log.
-fn time() -> String {
-    jiff::Zoned::now().strftime("%m/%d/%y %H:%M:%S").to_string()
 }
 
 /// Formats the address of a peer; an IPv4-mapped address as plain IPv4.

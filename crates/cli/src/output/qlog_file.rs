@@ -10,6 +10,7 @@ use rdt_program::files::{create_private, is_same_path};
 use rdt_program::talk;
 use rdt_transport::qlog::{Qlog, QlogConfig};
 use rdt_transport::{Observer, SenderConfig, Wire};
+use rdt_udp::clock;
 
 use crate::data::Data;
 use crate::{Failure, SendArgs};
@@ -38,7 +39,7 @@ impl QlogFile {
         let config = QlogConfig {
             title: format!("rdt-send to {receiver}, {}", config.congestion),
             epoch: start,
-            reference_time_ms: jiff::Timestamp::now().as_millisecond(),
+            reference_time_ms: i64::try_from(clock::unix_time().as_millis()).unwrap_or(i64::MAX),
             peer: addresses.first().copied().filter(|_| addresses.len() == 1),
             window_unit: if classic { config.payload_size() as u64 } else { 1 },
         };

@@ -66,7 +66,7 @@ pub(super) enum Failure {
 
 impl Failure {
     /// Returns the failure of a program that was built without a feature of its crate.
-    #[cfg(not(all(feature = "png", feature = "parquet")))]
+    #[cfg(any(test, not(all(feature = "png", feature = "parquet"))))]
     pub(super) fn without(format: &str, feature: &str) -> Self {
         Self::Unavailable(format!(
             "this rdt-lab was built without {format}: build one with it by \
@@ -117,5 +117,12 @@ mod tests {
         assert_eq!(gravest(INCOMPLETE, CLAIM_FAILS), CLAIM_FAILS);
         assert_eq!(gravest(UNDECIDED, INCOMPLETE), INCOMPLETE);
         assert_eq!((gravest(0, UNDECIDED), gravest(0, 0)), (UNDECIDED, 0));
+    }
+
+    #[test]
+    fn missing_format_names_its_feature() {
+        let failure = Failure::without("PNG", "png");
+        assert_eq!(failure.code(), UNAVAILABLE);
+        assert!(failure.to_string().contains("--features png"), "{failure}");
     }
 }

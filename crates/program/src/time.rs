@@ -1,0 +1,79 @@
+//! Times of day, as the programs write and read them.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use rdt_udp::clock;
+use tz::{LocalTimeType, TimeZone, UtcDateTime};
+
+/// Formats a time since 1970 as RFC 3339 in UTC, with nine decimals.
+pub fn rfc3339(unix_time: Duration) -> String {
+    utc(unix_time).to_string()
+}
+
+/// Reads what [`rfc3339`] writes, with any number of decimals, which are ignored. `None` if `text`
+/// is something else.
+pub fn from_rfc3339(text: &str) -> Option<Duration> {
+    let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
+    let mut date = date.splitn(3, '-');
+    let mut time = time.split('.').next()?.splitn(3, ':');
+    let mut number = |text: Option<&str>| text?.parse::<u8>().ok();
+    let year = date.next()?.parse().ok()?;
+    let (month, day) = (number(date.next())?, number(date.next())?);
+    let (hour, minute, second) = (number(time.next())?, number(time.next())?, number(time.next())?);
+    let read = UtcDateTime::new(year, month, day, hour, minute, second, 0).ok()?;
+    u64::try_from(read.unix_time()).ok().map(Duration::from_secs)
+}
+
+/// Returns the time of day in the format of the reference receiver's log, in the time zone of `TZ`
+/// or of this host, and in UTC if neither can be read.
+pub fn local() -> String {
+    static ZONE: LazyLock<TimeZone> = LazyLock::new(|| TimeZone::local().unwrap_or_else(|_| TimeZone::utc()));
+    let seconds = i64::try_from(clock::unix_time_s()).unwrap_or(i64::MAX);
+    let offset = ZONE.find_local_time_type(seconds).map_or(0, LocalTimeType::ut_offset);
+    log_time(utc(Duration::from_secs(seconds.saturating_add(offset.into()).unsigned_abs())))
+}
+
+fn log_time(at: UtcDateTime) -> String {
+    let (month, day, year) = (at.month(), at.month_day(), at.year().rem_euclid(100));
+    format!("{month:02}/{day:02}/{year:02} {:02}:{:02}:{:02}", at.hour(), at.minute(), at.second())
+}
+
+fn utc(unix_time: Duration) -> UtcDateTime {
+    let seconds = i64::try_from(unix_time.as_secs()).unwrap_or(i64::MAX);
+    UtcDateTime::from_timespec(seconds, unix_time.subsec_nanos()).unwrap_or(UtcDateTime::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rfc3339_reads_what_it_wrote() {
+        // `date -u -d @1709164800`
+        let leap_day = Duration::new(1_709_164_800, 5);
+        assert_eq!(rfc3339(leap_day), "2024-02-29T00:00:00.000000005Z");
+        assert_eq!(from_rfc3339(&rfc3339(leap_day)), Some(Duration::from_secs(1_709_164_800)));
+        assert_eq!(rfc3339(Duration::from_secs(60)), "1970-01-01T00:01:00.000000000Z");
+        assert_eq!(from_rfc3339("2024-02-29T00:00:00Z"), Some(Duration::from_secs(1_709_164_800)));
+    }
+
+    #[test]
+    fn rfc3339_refuses_other_texts() {
+        for text in [
+            "",
+            "2024-02-29",
+            "2023-02-29T00:00:00Z",
+            "2024-02-29T24:00:00Z",
+            "2024-02-29T00:00:00+01:00",
+            "1969-12-31T23:59:59Z",
+        ] {
+            assert_eq!(from_rfc3339(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn log_has_two_digits_of_the_year() {
+        assert_eq!(log_time(utc(Duration::from_secs(1_709_164_805))), "02/29/24 00:00:05");
+    }
+}
