@@ -57,8 +57,6 @@ pub(crate) struct RtoEstimator {
     config: RtoConfig,
     /// `srtt` and `rttvar`; `None` before the first sample.
     smoothed: Option<(Duration, Duration)>,
-    latest_rtt: Option<Duration>,
-    min_rtt: Option<Duration>,
     /// Number of timeouts since the last sample; each doubles the timeout.
     backoff: u32,
 }
@@ -66,7 +64,7 @@ pub(crate) struct RtoEstimator {
 impl RtoEstimator {
     /// Returns an estimator without samples.
     pub(crate) fn new(config: RtoConfig) -> Self {
-        Self { config, smoothed: None, latest_rtt: None, min_rtt: None, backoff: 0 }
+        Self { config, smoothed: None, backoff: 0 }
     }
 
     /// Processes a valid sample with the full gains of RFC 6298. Ends the back-off.
@@ -78,8 +76,6 @@ impl RtoEstimator {
     /// are divided by `samples`, so that the history is as long as with one sample (RFC 7323,
     /// appendix G). Ends the back-off.
     pub(crate) fn on_sample_of_many(&mut self, rtt: Duration, samples: u32) {
-        self.latest_rtt = Some(rtt);
-        self.min_rtt = Some(self.min_rtt.map_or(rtt, |min| min.min(rtt)));
         self.backoff = 0;
         let samples = samples.max(1);
         self.smoothed = Some(match self.smoothed {
@@ -133,12 +129,6 @@ impl RtoEstimator {
         rto.min(self.config.max)
     }
 
-    /// Returns the number of timeouts since the last sample.
-    #[cfg(test)]
-    pub(crate) fn backoff(&self) -> u32 {
-        self.backoff
-    }
-
     /// Returns the smoothed RTT; `None` before the first sample.
     pub(crate) fn srtt(&self) -> Option<Duration> {
         self.smoothed.map(|(srtt, _)| srtt)
@@ -147,24 +137,6 @@ impl RtoEstimator {
     /// Returns the mean deviation of the RTT; `None` before the first sample.
     pub(crate) fn rttvar(&self) -> Option<Duration> {
         self.smoothed.map(|(_, rttvar)| rttvar)
-    }
-
-    /// Returns the newest sample.
-    #[cfg(test)]
-    pub(crate) fn latest_rtt(&self) -> Option<Duration> {
-        self.latest_rtt
-    }
-
-    /// Returns the smallest sample of the connection.
-    #[cfg(test)]
-    pub(crate) fn min_rtt(&self) -> Option<Duration> {
-        self.min_rtt
-    }
-}
-
-impl Default for RtoEstimator {
-    fn default() -> Self {
-        Self::new(RtoConfig::default())
     }
 }
 
@@ -184,6 +156,10 @@ mod tests {
 
     fn near(got: Duration, expected: Duration, line: &str) {
         assert!(got.abs_diff(expected) <= Duration::from_micros(2), "{line}: got {got:?}");
+    }
+
+    fn standard() -> RtoEstimator {
+        RtoEstimator::new(RtoConfig::default())
     }
 
     fn with_min(min: Duration) -> RtoEstimator {
@@ -215,7 +191,7 @@ mod tests {
     #[test]
     fn every_back_off_of_the_table() {
         const TABLE: &str = include_str!("../../tests/oracles/rto-backoff.csv");
-        let mut estimator = RtoEstimator::default();
+        let mut estimator = standard();
         let mut rows = 0;
         for line in TABLE.lines().skip(1) {
             let cells: Vec<&str> = line.split(',').collect();
@@ -237,7 +213,7 @@ mod tests {
 
     #[test]
     fn timeout_doubles_up_to_sixty_seconds() {
-        let mut estimator = RtoEstimator::default();
+        let mut estimator = standard();
         for expected in [1, 2, 4, 8, 16, 32, 60, 60] {
             assert_eq!(estimator.rto(), Duration::from_secs(expected));
             estimator.on_timeout();
@@ -245,12 +221,12 @@ mod tests {
         for _ in 0..100 {
             estimator.on_timeout();
         }
-        assert_eq!((estimator.rto(), estimator.backoff()), (Duration::from_secs(60), 108));
+        assert_eq!((estimator.rto(), estimator.backoff), (Duration::from_secs(60), 108));
     }
 
     #[test]
     fn a_sample_ends_the_back_off() {
-        let mut estimator = RtoEstimator::default();
+        let mut estimator = standard();
         let rtt = Duration::from_millis(100);
         estimator.on_sample(rtt);
         assert_eq!(estimator.rto(), Duration::from_millis(300));
@@ -265,7 +241,7 @@ mod tests {
 
     #[test]
     fn spurious_timeout_raises_timeout() {
-        let mut estimator = RtoEstimator::default();
+        let mut estimator = standard();
         for _ in 0..50 {
             estimator.on_sample(Duration::from_millis(100));
         }
@@ -277,7 +253,7 @@ mod tests {
         assert!(estimator.rto() < late);
         estimator.on_spurious_timeout(late);
         assert_eq!(estimator.rto(), Duration::from_millis(400 + 4 * 200));
-        assert_eq!(estimator.backoff(), 0);
+        assert_eq!(estimator.backoff, 0);
     }
 
     /// Round trips of 996 ms without deviation, and ACKs that may be 25 ms late.
@@ -295,27 +271,16 @@ mod tests {
 
     #[test]
     fn timeout_is_capped_at_maximum() {
-        let mut estimator = RtoEstimator::default();
+        let mut estimator = standard();
         estimator.on_sample(Duration::from_secs(50));
         assert_eq!(estimator.rto(), Duration::from_secs(60));
-    }
-
-    #[test]
-    fn smallest_and_newest_samples_are_kept() {
-        let mut estimator = RtoEstimator::default();
-        assert_eq!((estimator.srtt(), estimator.min_rtt(), estimator.latest_rtt()), (None, None, None));
-        for ms in [30, 20, 40] {
-            estimator.on_sample(Duration::from_millis(ms));
-        }
-        assert_eq!(estimator.min_rtt(), Some(Duration::from_millis(20)));
-        assert_eq!(estimator.latest_rtt(), Some(Duration::from_millis(40)));
     }
 
     #[test]
     fn many_samples_per_rtt_weigh_as_one() {
         // From 100 to 200 ms: one sample moves srtt to 112.5 ms; n samples of 1/(8n) to
         // 200 - 100 * (1 - 1/(8n))^n, which is 111.8 ms for n = 50.
-        let (mut one, mut many) = (RtoEstimator::default(), RtoEstimator::default());
+        let (mut one, mut many) = (standard(), standard());
         one.on_sample(Duration::from_millis(100));
         many.on_sample(Duration::from_millis(100));
         one.on_sample(Duration::from_millis(200));

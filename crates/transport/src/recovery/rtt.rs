@@ -45,16 +45,6 @@ impl ReferenceRtt {
         self.rto = self.srtt + self.rttvar.max(RTTVAR_FLOOR) * 4;
     }
 
-    /// Returns the smoothed RTT; zero before the handshake.
-    pub(crate) fn srtt(&self) -> Duration {
-        Duration::from_nanos(self.srtt)
-    }
-
-    /// Returns the mean deviation of the RTT; zero before the handshake.
-    pub(crate) fn rttvar(&self) -> Duration {
-        Duration::from_nanos(self.rttvar)
-    }
-
     /// Returns the retransmission timeout.
     pub(crate) fn rto(&self) -> Duration {
         Duration::from_nanos(self.rto)
@@ -160,7 +150,7 @@ impl Rtt {
     /// Returns the mean deviation of the RTT; zero before the handshake.
     pub(crate) fn rttvar(&self) -> Duration {
         match &self.policy {
-            Policy::Reference(estimator) => estimator.rttvar(),
+            Policy::Reference(estimator) => Duration::from_nanos(estimator.rttvar),
             Policy::Rfc6298(estimator) => estimator.rttvar().unwrap_or_default(),
         }
     }
@@ -168,7 +158,7 @@ impl Rtt {
     /// Returns the smoothed RTT; zero before the handshake.
     pub(crate) fn srtt(&self) -> Duration {
         match &self.policy {
-            Policy::Reference(estimator) => estimator.srtt(),
+            Policy::Reference(estimator) => Duration::from_nanos(estimator.srtt),
             Policy::Rfc6298(estimator) => estimator.srtt().unwrap_or_default(),
         }
     }
@@ -191,14 +181,9 @@ impl Rtt {
 
     /// Returns the timeout after one more back-off.
     pub(crate) fn backed_off(&self) -> Duration {
-        match &self.policy {
-            Policy::Reference(estimator) => estimator.rto(),
-            Policy::Rfc6298(estimator) => {
-                let mut next = estimator.clone();
-                next.on_timeout();
-                self.at_least(next.rto())
-            }
-        }
+        let mut next = self.clone();
+        next.on_timeout();
+        next.rto()
     }
 
     /// Returns the retransmission timeout.
@@ -270,6 +255,16 @@ mod tests {
         rtt.on_sample(ms(600), 1);
         assert_eq!(rtt.sampled(), Some(ms(600)));
         assert_eq!((rtt.srtt(), rtt.min_rtt(), rtt.rto()), (ms(600), Some(ms(600)), ms(1800)));
+    }
+
+    #[test]
+    fn smallest_sample_is_kept() {
+        let mut rtt = Rtt::new(RtoPolicy::Reference);
+        assert_eq!(rtt.min_rtt(), None);
+        for ms in [30, 20, 40] {
+            rtt.on_sample(Duration::from_millis(ms), 1);
+        }
+        assert_eq!(rtt.min_rtt(), Some(Duration::from_millis(20)));
     }
 
     #[test]
