@@ -92,11 +92,6 @@ impl RangeSet {
         range.contains(&number).then(|| range.clone())
     }
 
-    #[cfg(test)]
-    pub(crate) fn contains(&self, number: u64) -> bool {
-        self.range_of(number).is_some()
-    }
-
     /// Returns the smallest number from `start` on that is not in the set.
     pub(crate) fn first_missing(&self, start: u64) -> u64 {
         self.range_of(start).map_or(start, |range| range.end)
@@ -205,6 +200,12 @@ impl RangeSet {
 mod tests {
     use super::*;
     use rdt_testing::random;
+
+    impl RangeSet {
+        pub(crate) fn contains(&self, number: u64) -> bool {
+            self.range_of(number).is_some()
+        }
+    }
 
     fn set(ranges: &[Range<u64>]) -> RangeSet {
         let mut set = RangeSet::new(64);

@@ -75,11 +75,6 @@ impl SendBuffer {
         self.chunks.back_mut().and_then(Chunk::spare).unwrap_or_default()
     }
 
-    #[cfg(test)]
-    fn end_chunk(&mut self) {
-        self.chunks.back_mut().into_iter().for_each(Chunk::end_here);
-    }
-
     /// True if the next bytes would be written to memory that cannot be sent without a copy,
     /// because the zero-copy pool is exhausted.
     pub(crate) fn is_exhausted(&self) -> bool {

@@ -318,13 +318,6 @@ impl Sender {
         self.stream.pushed = self.stream.end();
     }
 
-    /// True if a packet could be sent and only the application's data is missing.
-    #[cfg(test)]
-    pub(crate) fn wants_data(&self) -> bool {
-        let allowed = self.windows_allow(self.path.mss).is_ok();
-        self.state == State::Open && !self.stream.finishing && allowed && self.fresh_len() == 0
-    }
-
     /// Releases memory that an idle sender does not need.
     pub(crate) fn shrink(&mut self) {
         self.events.shrink_to_fit();
@@ -381,7 +374,7 @@ impl Sender {
 
     /// Ends a call that may have changed the state: reports the changes to observers.
     fn after_call(&mut self, now: Instant) {
-        if self.observers.takes_snapshots() {
+        if self.observers.take_everything() {
             let snapshot = Snapshot::of(self);
             self.observers.on_snapshot(now, snapshot);
         }

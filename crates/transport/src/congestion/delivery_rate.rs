@@ -23,12 +23,6 @@ pub(crate) struct SentState {
 }
 
 impl SentState {
-    /// True if the sender was app-limited at this transmission.
-    #[cfg(test)]
-    pub(crate) fn app_limited(&self) -> bool {
-        self.app_limited
-    }
-
     /// Returns the state of a transmission of the same batch, `bytes` later.
     pub(crate) fn after(&self, bytes: u64) -> Self {
         Self { tx_in_flight: self.tx_in_flight + bytes, ..*self }
@@ -87,12 +81,6 @@ impl DeliveryRate {
     /// Returns the bytes delivered since the connection began.
     pub(crate) fn delivered(&self) -> u64 {
         self.delivered
-    }
-
-    /// Returns the bytes declared lost since the connection began, counted for each transmission.
-    #[cfg(test)]
-    pub(crate) fn lost(&self) -> u64 {
-        self.lost
     }
 
     /// True while packets sent in an app-limited phase are in flight.
@@ -235,6 +223,21 @@ mod tests {
     use rdt_testing::epoch;
 
     const MSS: u64 = 1000;
+
+    impl SentState {
+        /// True if the sender was app-limited at this transmission.
+        pub(crate) fn app_limited(&self) -> bool {
+            self.app_limited
+        }
+    }
+
+    impl DeliveryRate {
+        /// Returns the bytes declared lost since the connection began, counted for each
+        /// transmission.
+        pub(crate) fn lost(&self) -> u64 {
+            self.lost
+        }
+    }
 
     struct Flow {
         start: Instant,

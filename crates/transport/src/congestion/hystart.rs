@@ -31,7 +31,7 @@ pub(super) enum Step {
 }
 
 /// Detector state, used during the first slow start only.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct HyStart {
     paced: bool,
     conservative: Option<Conservative>,
@@ -53,14 +53,7 @@ struct Conservative {
 impl HyStart {
     /// Returns a detector in standard slow start. With `paced`, growth per ACK is not limited.
     pub(super) fn new(paced: bool) -> Self {
-        Self {
-            paced,
-            conservative: None,
-            round_end: None,
-            last_round_min_rtt: None,
-            current_round_min_rtt: None,
-            rtt_sample_count: 0,
-        }
+        Self { paced, ..Self::default() }
     }
 
     /// True in conservative slow start, which tests whether the RTT rise persists.

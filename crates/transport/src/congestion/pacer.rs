@@ -31,7 +31,7 @@ const CATCH_UP_PER_SECOND: u64 = 100;
 const MIN_CATCH_UP: u64 = 10;
 
 /// Token bucket. Rates are in bytes per second; the caller decides which bytes count.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Pacer {
     mss: u64,
     batch: u64,
@@ -52,16 +52,7 @@ impl Pacer {
     /// Returns a token bucket without a rate, which allows everything, for segments of `mss` bytes.
     pub(crate) fn new(mss: u64) -> Self {
         let mss = mss.max(1);
-        let mut pacer = Self {
-            mss,
-            batch: MAX_BATCH / mss * mss,
-            rate: None,
-            train: 0,
-            filling: false,
-            is_awaited: false,
-            level: 0,
-            updated: None,
-        };
+        let mut pacer = Self { mss, batch: MAX_BATCH / mss * mss, ..Self::default() };
         pacer.level = pacer.capacity();
         pacer
     }

@@ -62,7 +62,7 @@ struct Suspect {
 impl LossRecovery for BaseOnly {
     fn on_sent(&mut self, now: Instant, timing: &Timing<'_>) {
         if timing.may_wait {
-            self.arm(now, timing.rtt.rto());
+            self.deadline = Some(now + timing.rtt.rto());
         }
     }
 
@@ -73,7 +73,7 @@ impl LossRecovery for BaseOnly {
     fn on_resent(&mut self, resent: &Resent<'_>) {
         self.pending = None;
         self.since_no_room = self.since_no_room.map(|sent| sent.saturating_add(1));
-        self.arm(resent.now, resent.timing.rtt.rto().min(resent.time_left));
+        self.deadline = Some(resent.now + resent.timing.rtt.rto().min(resent.time_left));
     }
 
     fn excuse(&mut self, packet_number: Option<u64>) {
@@ -112,7 +112,7 @@ impl LossRecovery for BaseOnly {
         }
         // After `on_base_moved`, which resets the timer.
         if let Some(wait) = ack.window.persist {
-            self.arm(ack.now, wait);
+            self.deadline = Some(ack.now + wait);
         }
         if ack.window.reopened {
             self.repeat();
@@ -171,10 +171,6 @@ impl BaseOnly {
         Self { reference, max_attempts, ..Self::default() }
     }
 
-    fn arm(&mut self, now: Instant, rto: Duration) {
-        self.deadline = Some(now + rto);
-    }
-
     /// Records the loss of the base. Returns true if it is a new congestion event: a timeout (RFC
     /// 5681, section 3.1), or the first loss of a window of data.
     fn begin_episode(&mut self, base: &Segment, flight: &Flight, timeout: bool) -> bool {
@@ -228,7 +224,7 @@ impl BaseOnly {
     fn on_base_moved(&mut self, now: Instant, rto: Duration, base_number: Option<u64>) {
         self.stop();
         if base_number.is_some() {
-            self.arm(now, rto);
+            self.deadline = Some(now + rto);
             if self.recut == base_number {
                 self.repeat();
             }
@@ -256,7 +252,7 @@ impl BaseOnly {
 }
 
 fn lost(base: &Segment, flight: &Flight, trigger: LossTrigger) -> Lost {
-    Lost::new(base, flight.state_of(base.packet_number), trigger)
+    Lost::new(base, flight.sent.state_of(base.packet_number), trigger)
 }
 
 #[cfg(test)]
@@ -314,7 +310,7 @@ mod tests {
 
         /// The timer fires now.
         fn time_out(&mut self) -> Expired {
-            self.rules.arm(self.now, Duration::ZERO);
+            self.rules.deadline = Some(self.now);
             let no_ack = self.outcome();
             let timeout =
                 Timeout { rtt: &self.rtt, no_ack, next_rto: Duration::ZERO, lost_to: LostTo::Network };

@@ -3,7 +3,7 @@
 
 use super::episode::Episode;
 use super::events::AckOutcome;
-use crate::recovery::{Fate, Scoreboard, Segment};
+use crate::recovery::{Fate, LossDetection, Scoreboard, Segment};
 
 /// `DupThresh` of both RFCs.
 pub(crate) const DUP_THRESHOLD: u32 = 3;
@@ -80,36 +80,17 @@ impl SackThreshold {
     }
 }
 
-/// Recovery after the third duplicate ACK.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FastRecovery {
-    /// There is no fast recovery: all outstanding segments are lost, and slow start retransmits
-    /// them from the base.
-    Tahoe,
-    /// Fast recovery ends with the first ACK that advances `snd_una` (RFC 5681, section 3.2, step
-    /// 6).
-    Reno,
-    /// Fast recovery continues after partial ACKs, which reveal further holes (RFC 6582).
-    NewReno,
-}
-
-impl FastRecovery {
-    /// True if a spurious recovery is undone. RFC 5681 does not define an undo.
-    pub(crate) fn undoes(self) -> bool {
-        self == Self::NewReno
-    }
-}
-
 /// Count of duplicate ACKs (RFC 5681).
 #[derive(Debug)]
 pub(crate) struct DupAcks {
-    pub(crate) recovery: FastRecovery,
+    /// True if fast recovery continues after partial ACKs, which reveal further holes (RFC 6582).
+    is_newreno: bool,
     count: u32,
 }
 
 impl DupAcks {
-    pub(crate) fn new(recovery: FastRecovery) -> Self {
-        Self { recovery, count: 0 }
+    pub(crate) fn new(rule: LossDetection) -> Self {
+        Self { is_newreno: rule == LossDetection::NewReno, count: 0 }
     }
 
     /// Processes an ACK. Returns the base if the ACK reveals its loss, and marks it.
@@ -121,31 +102,24 @@ impl DupAcks {
     ) -> Option<Segment> {
         // In slow start after a timeout, partial ACKs reveal no holes (RFC 6582, section 4).
         let repairs = episode.is_some_and(|episode| !episode.slow_start());
-        let partial = ack.moved && repairs && self.recovery == FastRecovery::NewReno;
+        let partial = ack.moved && repairs && self.is_newreno;
         if ack.moved {
             self.reset();
-            board.forget_assumed(match self.recovery {
-                FastRecovery::NewReno => ack.bytes.saturating_sub(ack.mss),
-                // The window deflates to ssthresh, and all outstanding data counts again.
-                FastRecovery::Reno | FastRecovery::Tahoe => u64::MAX,
-            });
+            // Otherwise the window deflates to ssthresh, and all outstanding data counts again.
+            let covered = if self.is_newreno { ack.bytes.saturating_sub(ack.mss) } else { u64::MAX };
+            board.forget_assumed(covered);
         } else if ack.repeats && !board.is_empty() && (repairs || episode.is_none()) {
             // In slow start after a timeout, duplicate ACKs are for data sent before it, which no
             // longer counts as in flight.
             board.assume_delivered(ack.mss);
         }
-        let third = ack.repeats && self.on_duplicate() && episode.is_none();
+        self.count = self.count.saturating_add(u32::from(ack.repeats));
+        let third = ack.repeats && self.count == DUP_THRESHOLD && episode.is_none();
         let recover = episode.map_or(0, |episode| episode.recover);
         let base = board.base().copied().filter(|base| base.fate == Fate::InFlight);
         let lost = base.filter(|base| third || (partial && base.offset < recover))?;
         board.mark_lost(lost.offset);
         Some(lost)
-    }
-
-    /// Counts a duplicate ACK. Returns true if it is the third.
-    fn on_duplicate(&mut self) -> bool {
-        self.count = self.count.saturating_add(1);
-        self.count == DUP_THRESHOLD
     }
 
     pub(crate) fn reset(&mut self) {

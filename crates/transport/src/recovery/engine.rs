@@ -4,12 +4,12 @@
 
 use std::time::{Duration, Instant};
 
-use super::dup_acks::{DupAcks, FastRecovery, SackThreshold};
+use super::dup_acks::{DupAcks, SackThreshold};
 use super::episode::{Episode, MANY_HOLES};
 use super::events::{AckArrival, AckOutcome, Ended, Expired, Lost, Probe, Resent, Timeout, Timing, Verdict};
 use super::rack::{Rack, Times};
 use super::receiver_drops::ReceiverDrops;
-use super::tail_loss_probe::{Ending, TailLossProbe};
+use super::tail_loss_probe::TailLossProbe;
 use super::{
     Fate, Flight, Leave, LossDetection, LossRecovery, LostTo, Pending, Reordering, Repeat, Resend, Rtt,
     Scoreboard, SegmentRun,
@@ -30,6 +30,7 @@ enum Detector {
 
 #[derive(Debug)]
 pub(crate) struct Engine {
+    rule: LossDetection,
     detector: Detector,
     probe: TailLossProbe,
     /// The receiver's maximum ACK delay.
@@ -52,15 +53,13 @@ pub(crate) struct Engine {
 
 impl Engine {
     pub(crate) fn new(rule: LossDetection, reordering: Reordering, loss_window: u32) -> Self {
-        let dup_acks = |recovery| Detector::DupAcks(DupAcks::new(recovery));
         let detector = match rule {
             LossDetection::Rack => Detector::Rack(Rack::new(reordering)),
             LossDetection::Sack => Detector::Sack(SackThreshold::default()),
-            LossDetection::Tahoe => dup_acks(FastRecovery::Tahoe),
-            LossDetection::Reno => dup_acks(FastRecovery::Reno),
-            LossDetection::NewReno | LossDetection::BaseOnly => dup_acks(FastRecovery::NewReno),
+            _ => Detector::DupAcks(DupAcks::new(rule)),
         };
         Self {
+            rule,
             detector,
             probe: TailLossProbe::default(),
             max_ack_delay: MAX_ACK_DELAY,
@@ -243,18 +242,10 @@ impl Engine {
             rack.on_loss();
         }
         let begins = self.begin(flight, None);
-        if begins && self.fast_recovery() == Some(FastRecovery::Tahoe) {
+        if begins && self.rule == LossDetection::Tahoe {
             self.lost.extend(flight.mark_all_lost(LossTrigger::DupAcks, |_| true));
         }
         begins
-    }
-
-    /// Returns the recovery after duplicate ACKs, if they are counted.
-    fn fast_recovery(&self) -> Option<FastRecovery> {
-        match &self.detector {
-            Detector::DupAcks(dup_acks) => Some(dup_acks.recovery),
-            Detector::Rack(_) | Detector::Sack(_) => None,
-        }
     }
 
     /// True if any loss from index `before` on counts as congestion: neither dropped by the
@@ -262,7 +253,7 @@ impl Engine {
     fn is_congestion(&mut self, before: usize) -> bool {
         let mut found = false;
         // NewReno detects further holes only within an episode, so each loss must begin one.
-        let asks = self.fast_recovery().is_none();
+        let asks = self.rule.uses_sack();
         for lost in &mut self.lost[before..] {
             lost.to_socket = asks && self.drops.covers(lost.packet_number);
             found |= !lost.to_socket && Some(lost.packet_number) != self.excused;
@@ -278,11 +269,11 @@ impl Engine {
     /// Ends the episode or the tail loss probe if this ACK decides its outcome.
     fn ended(&mut self, ack: &AckOutcome, board: &mut Scoreboard) -> Option<Ended> {
         if let Some(episode) = self.episode {
-            let rule = self.fast_recovery();
-            let first_ack = rule == Some(FastRecovery::Reno) && ack.moved && !episode.slow_start();
+            let first_ack = self.rule == LossDetection::Reno && ack.moved && !episode.slow_start();
             let done = board.una_offset() >= episode.recover || first_ack;
-            // If all data arrived before any retransmission, nothing was lost.
-            let proven = rule.is_none_or(FastRecovery::undoes)
+            // If all data arrived before any retransmission, nothing was lost. RFC 5681 (Reno,
+            // Tahoe) does not define an undo.
+            let proven = !matches!(self.rule, LossDetection::Reno | LossDetection::Tahoe)
                 && (episode.resent > 0 || (done && episode.timed_out.is_none()));
             let spurious = proven && episode.spurious >= episode.resent;
             // The originals of all retransmissions arrived, so the segments still marked lost are
@@ -300,11 +291,8 @@ impl Engine {
             self.probe.on_ack_in_recovery(largest);
             return None;
         }
-        match self.probe.on_ack(board.una_offset(), largest, ack.duplicates)? {
-            Ending::Repaired if self.drops.covers_repaired() => None,
-            Ending::Repaired => Some(Ended::RepairedByProbe),
-            Ending::Harmless => None,
-        }
+        let has_repaired = self.probe.on_ack(board.una_offset(), largest, ack.duplicates);
+        (has_repaired && !self.drops.covers_repaired()).then_some(Ended::RepairedByProbe)
     }
 
     /// Restarts the timers.
@@ -316,7 +304,7 @@ impl Engine {
             self.probe_at = None;
             return;
         }
-        let blind = self.fast_recovery().is_some();
+        let blind = !self.rule.uses_sack();
         let repairs =
             self.episode.is_some_and(|episode| !episode.slow_start() && episode.resent >= 4 * MANY_HOLES);
         if !(blind && repairs && self.rto_at.is_some()) {
@@ -330,10 +318,10 @@ impl Engine {
     /// of room.
     fn reopen(&mut self, now: Instant, timing: &Timing<'_>, flight: &mut Flight) {
         let Some(base) = flight.board.base().map(|base| base.offset) else { return };
-        flight.mark_lost(base);
+        flight.board.mark_lost(base);
         flight.forget_resolved();
         self.silent = false;
-        let blind = self.fast_recovery().is_some();
+        let blind = !self.rule.uses_sack();
         if let Some(episode) = self.episode.as_mut().filter(|_| !blind) {
             episode.credit = None;
         }
@@ -388,15 +376,14 @@ impl Engine {
             Detector::Sack(rule) => {
                 let before = self.episode.map_or(u64::MAX, |episode| episode.judged_below);
                 rule.detect(board, ack.mss, before, ack.largest_acked.unwrap_or(u64::MAX), |segment| {
-                    let state = sent.get(segment.packet_number).map(|packet| packet.state);
+                    let state = sent.state_of(segment.packet_number);
                     lost.push(Lost::new(segment, state, LossTrigger::SackThreshold));
                 });
                 sent.forget_resolved(board);
             }
             Detector::DupAcks(dup_acks) => {
                 if let Some(base) = dup_acks.detect(ack, self.episode.as_ref(), board) {
-                    let state = sent.get(base.packet_number).map(|packet| packet.state);
-                    lost.push(Lost::new(&base, state, LossTrigger::DupAcks));
+                    lost.push(Lost::new(&base, sent.state_of(base.packet_number), LossTrigger::DupAcks));
                 }
                 sent.forget_resolved(board);
             }
@@ -414,8 +401,8 @@ impl Engine {
         self.probe_at = None;
         // The back-off is limited to one second, so retransmissions are limited too: they must not
         // load a path that delivers nothing.
-        let blind = timeout && (self.silent || self.fast_recovery().is_some());
-        let slow_start = timeout || self.fast_recovery() == Some(FastRecovery::Tahoe);
+        let blind = timeout && (self.silent || !self.rule.uses_sack());
+        let slow_start = timeout || self.rule == LossDetection::Tahoe;
         let series = self.episode.filter(|before| timeout && before.timed_out.is_some() && !before.answered);
         let timed_out = match self.episode {
             // A recovery from loss goes on if a zero-window probe interrupts it.
@@ -460,7 +447,7 @@ impl Engine {
     /// only because receivers may renege, which native receivers may not (PROTOCOL.md, N3).
     fn mark_timed_out(&mut self, ack: &AckOutcome, rtt: &Rtt, flight: &mut Flight) {
         let base = flight.board.una_offset();
-        let blind = self.fast_recovery().is_some() || rtt.srtt().is_zero();
+        let blind = !self.rule.uses_sack() || rtt.srtt().is_zero();
         let age = match &self.detector {
             Detector::Rack(rack) => {
                 rack.timeout_age(&Times::new(ack, rtt, self.episode.is_some()), flight.board.sacked())

@@ -128,9 +128,7 @@ impl AckOutcome {
             mss,
         }
     }
-}
 
-impl AckOutcome {
     /// True if the timers of data may change: the ACK delivered data, or it sets the time of the
     /// next zero-window probe.
     pub(crate) fn restarts_timers(&self) -> bool {

@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::scoreboard::Acked;
 use super::{AckOutcome, Fate, Lost, Scoreboard, Segment, SegmentRun, SentPacket, SentPackets};
 use crate::LossTrigger;
-use crate::congestion::{DeliveryRate, SentState};
+use crate::congestion::DeliveryRate;
 use crate::wire::Numbering;
 
 #[derive(Debug)]
@@ -15,11 +15,11 @@ pub(crate) struct Flight {
     pub(crate) board: Scoreboard,
     pub(crate) sent: SentPackets,
     /// `None` before the handshake completes, and in the classic format.
-    rate: Option<DeliveryRate>,
+    pub(crate) rate: Option<DeliveryRate>,
     /// True if the format has packet numbers (native).
     numbered: bool,
     /// Largest packet number that arrived, as reported by the receiver.
-    largest_acked: Option<u64>,
+    pub(crate) largest_acked: Option<u64>,
     /// End of the data that duplicate ACKs have reported, stream offset.
     reported_end: u64,
     /// True to process segments one by one, never as a run.
@@ -71,29 +71,6 @@ impl Flight {
         u64::from(self.numbered)
     }
 
-    /// True if `packet_number` was skipped, as far as records go back.
-    pub(crate) fn was_skipped(&self, packet_number: u64) -> bool {
-        self.sent.was_skipped(packet_number)
-    }
-
-    /// Returns the largest packet number that arrived, as reported by the receiver.
-    pub(crate) fn largest_acked(&self) -> Option<u64> {
-        self.largest_acked
-    }
-
-    /// Records that packet `packet_number` arrived, as reported by the receiver.
-    pub(crate) fn on_reported(&mut self, packet_number: u64) {
-        self.largest_acked = self.largest_acked.max(Some(packet_number));
-    }
-
-    pub(crate) fn rate(&self) -> Option<&DeliveryRate> {
-        self.rate.as_ref()
-    }
-
-    pub(crate) fn rate_mut(&mut self) -> Option<&mut DeliveryRate> {
-        self.rate.as_mut()
-    }
-
     /// Records a batch of `count` transmissions of `len` stream bytes each, from `offset` on;
     /// `None` for packets without stream bytes. Call before the scoreboard records new segments.
     pub(crate) fn on_transmitted(&mut self, now: Instant, offset: Option<u64>, len: u64, count: u64) {
@@ -112,13 +89,7 @@ impl Flight {
 
     /// Returns the send time of packet `packet_number`, if recorded.
     pub(crate) fn sent_at(&self, packet_number: u64) -> Option<Instant> {
-        let packet = self.sent.get(packet_number)?;
-        Some(self.rate.as_ref()?.sent_at(&packet.state))
-    }
-
-    /// Returns the delivery-rate state at packet `packet_number`, if recorded.
-    pub(crate) fn state_of(&self, packet_number: u64) -> Option<SentState> {
-        self.sent.get(packet_number).map(|packet| packet.state)
+        Some(self.rate.as_ref()?.sent_at(&self.sent.state_of(packet_number)?))
     }
 
     /// Applies a cumulative ACK; see [`Scoreboard::acknowledge`]. The segments before and after a
@@ -176,10 +147,6 @@ impl Flight {
         })
     }
 
-    pub(crate) fn mark_lost(&mut self, offset: u64) {
-        self.board.mark_lost(offset);
-    }
-
     /// Declares the segments in flight lost for which `lost` is true. Forgets what duplicate ACKs
     /// showed to be delivered, because no segment is known to be.
     pub(super) fn mark_all_lost(
@@ -188,9 +155,9 @@ impl Flight {
         lost: impl Fn(&Segment) -> bool,
     ) -> Vec<Lost> {
         let in_flight = self.board.segments().filter(|segment| segment.fate == Fate::InFlight);
-        let segments = in_flight.filter(|segment| lost(segment));
-        let state = |segment: &Segment| self.sent.get(segment.packet_number).map(|packet| packet.state);
-        let marked: Vec<_> = segments.map(|segment| Lost::new(segment, state(segment), trigger)).collect();
+        let as_lost =
+            |segment: &Segment| Lost::new(segment, self.sent.state_of(segment.packet_number), trigger);
+        let marked: Vec<_> = in_flight.filter(|segment| lost(segment)).map(as_lost).collect();
         for lost in &marked {
             self.board.mark_lost(lost.offset);
         }
@@ -256,7 +223,7 @@ mod tests {
         for (ack, delivered) in [(100, 100), (400, 400)] {
             let mut flight = flight(now);
             flight.acknowledge(now, ack, |_| {});
-            assert_eq!(flight.rate().map(DeliveryRate::delivered), Some(delivered));
+            assert_eq!(flight.rate.as_ref().map(DeliveryRate::delivered), Some(delivered));
         }
     }
 
@@ -267,7 +234,7 @@ mod tests {
         let mut flight = flight(now);
         let delivered = |flight: &mut Flight, outcome: &AckOutcome| {
             flight.measure_duplicates(outcome);
-            let rate = flight.rate_mut().unwrap();
+            let rate = flight.rate.as_mut().unwrap();
             rate.newly_delivered(outcome.bytes);
             rate.delivered()
         };
@@ -296,14 +263,14 @@ mod tests {
         let mut flight = flight(now);
         let no_ack = AckOutcome::none(now, 100, 0, true);
         flight.measure_duplicates(&AckOutcome { repeats: true, largest_acked: Some(1), ..no_ack });
-        assert_eq!(flight.rate_mut().unwrap().newly_delivered(0), 100);
+        assert_eq!(flight.rate.as_mut().unwrap().newly_delivered(0), 100);
         for offset in [0, 100, 200, 300] {
-            flight.mark_lost(offset);
+            flight.board.mark_lost(offset);
         }
         flight.forget_resolved();
         let bytes = flight.acknowledge(now, 400, |_| {}).bytes;
         flight.measure_duplicates(&AckOutcome { moved: true, bytes, ..no_ack });
-        let rate = flight.rate_mut().unwrap();
+        let rate = flight.rate.as_mut().unwrap();
         assert_eq!((rate.newly_delivered(bytes), rate.delivered()), (300, 100));
     }
 
@@ -324,13 +291,13 @@ mod tests {
         assert_eq!(runs, [0..=first - 1, first + 1..=first + 5]);
         assert_eq!((acked.bytes, acked.moved), ((first + 5) * 100, true));
         assert!(flight.board.is_empty());
-        assert_eq!(flight.rate().map(DeliveryRate::delivered), Some((first + 5) * 100));
+        assert_eq!(flight.rate.as_ref().map(DeliveryRate::delivered), Some((first + 5) * 100));
     }
 
     #[test]
     fn lost_segments_lose_their_records() {
         let mut flight = flight(rdt_testing::epoch());
-        flight.mark_lost(0);
+        flight.board.mark_lost(0);
         flight.forget_resolved();
         assert_eq!(flight.sent.first().map(|(number, _)| number), Some(1));
     }

@@ -55,7 +55,7 @@ impl Times {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Rack {
     /// True until the first loss with [`Reordering::UntilLoss`]: the reordering window is a quarter
     /// of the minimum RTT although no reordering was seen.
@@ -98,26 +98,7 @@ pub(crate) struct Rack {
 
 impl Rack {
     pub(crate) fn new(reordering: Reordering) -> Self {
-        let waits_before_first_loss = reordering == Reordering::UntilLoss;
-        Self {
-            waits_before_first_loss,
-            waited_before_recovery: false,
-            overtaken: None,
-            newest: None,
-            fack: 0,
-            prior_fack: 0,
-            prior_newest: None,
-            reordering_seen: false,
-            max_lateness: [Duration::ZERO; 2],
-            recoveries: 0,
-            last_window: Duration::ZERO,
-            ack_at: None,
-            reported_at: None,
-            unreported_below: 0,
-            widened: 0,
-            widened_until: None,
-            persist: 0,
-        }
+        Self { waits_before_first_loss: reordering == Reordering::UntilLoss, ..Self::default() }
     }
 
     /// Prepares for an ACK. If it is `full`, it has the maximum number of SACK blocks, and arrivals

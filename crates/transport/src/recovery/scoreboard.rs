@@ -56,18 +56,6 @@ impl Scoreboard {
         self.segments.shrink_to_fit();
     }
 
-    /// Sets the number of the next segment.
-    #[cfg(test)]
-    pub(crate) fn number_from(&mut self, number: u64) {
-        self.snd_una = number;
-    }
-
-    /// Records the first transmission of the next segment.
-    #[cfg(test)]
-    pub(crate) fn push(&mut self, now: Instant, len: u32, packet_number: u64) {
-        self.push_run(now, len, 1, |_| packet_number);
-    }
-
     /// Records the first transmission of the next `count` segments of `len` bytes each;
     /// `packet_number` maps the index of a segment to its packet number.
     pub(crate) fn push_run(

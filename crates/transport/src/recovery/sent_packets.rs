@@ -146,6 +146,11 @@ impl SentPackets {
         Some(run.nth(packet_number - run.packet_number))
     }
 
+    /// Returns the delivery-rate state at packet `packet_number`, if recorded.
+    pub(crate) fn state_of(&self, packet_number: u64) -> Option<SentState> {
+        self.get(packet_number).map(|packet| packet.state)
+    }
+
     /// True if `packet_number` was skipped. False if older records are gone.
     pub(crate) fn was_skipped(&self, packet_number: u64) -> bool {
         let before = self.index(packet_number).and_then(|index| self.runs.get(index));

@@ -17,15 +17,6 @@ pub(crate) struct TailLossProbe {
     out: Option<Probe>,
 }
 
-/// Outcome of a probe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ending {
-    /// No packet was lost.
-    Harmless,
-    /// The probe repaired a loss, which counts as congestion (section 7.4.2).
-    Repaired,
-}
-
 impl TailLossProbe {
     /// Returns the probe timeout: `srtt`, plus again `srtt` (RFC 8985, section 7.2) or at least
     /// [`MARGIN`]. If `may_wait` (so little is outstanding that the receiver may delay its ACK, as
@@ -52,17 +43,13 @@ impl TailLossProbe {
     }
 
     /// Handles an ACK of everything below `una`. `largest_acked` is the newest transmission that
-    /// arrived, `duplicates` the receiver's count of duplicate packets. Returns the outcome of the
-    /// probe, if it is decided.
-    pub(crate) fn on_ack(&mut self, una: u64, largest_acked: u64, duplicates: u32) -> Option<Ending> {
+    /// arrived, `duplicates` the receiver's count of duplicate packets. Returns true if the probe
+    /// repaired a loss, which counts as congestion (section 7.4.2).
+    pub(crate) fn on_ack(&mut self, una: u64, largest_acked: u64, duplicates: u32) -> bool {
         self.pending = false;
-        let probe = self.out?;
-        if una < probe.end || largest_acked < probe.packet_number {
-            return None;
-        }
-        self.out = None;
-        let twice = duplicates != probe.duplicates;
-        Some(if probe.repeated && !twice { Ending::Repaired } else { Ending::Harmless })
+        let is_decided = |probe: &mut Probe| una >= probe.end && largest_acked >= probe.packet_number;
+        let decided = self.out.take_if(is_decided);
+        decided.is_some_and(|probe| probe.repeated && duplicates == probe.duplicates)
     }
 
     /// Handles an ACK during recovery, where the outcome of a probe does not matter: the arrival of
@@ -110,16 +97,16 @@ mod tests {
 
     #[test]
     fn ack_of_probe_and_earlier_data_decides() {
-        for (repeated, una, largest, duplicates, ending) in [
-            (true, 499, 9, 2, None),
-            (true, 500, 8, 2, None),
-            (true, 500, 9, 2, Some(Ending::Repaired)),
-            (true, 500, 9, 3, Some(Ending::Harmless)),
-            (false, 500, 9, 2, Some(Ending::Harmless)),
+        for (repeated, una, largest, duplicates, has_repaired, is_decided) in [
+            (true, 499, 9, 2, false, false),
+            (true, 500, 8, 2, false, false),
+            (true, 500, 9, 2, true, true),
+            (true, 500, 9, 3, false, true),
+            (false, 500, 9, 2, false, true),
         ] {
             let mut probe = sent(repeated);
-            assert_eq!(probe.on_ack(una, largest, duplicates), ending, "{repeated} {una} {largest}");
-            assert_eq!(probe.is_ready(), ending.is_some());
+            assert_eq!(probe.on_ack(una, largest, duplicates), has_repaired, "{repeated} {una} {largest}");
+            assert_eq!(probe.is_ready(), is_decided);
         }
     }
 

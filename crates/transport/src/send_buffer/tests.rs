@@ -5,6 +5,12 @@ use rdt_testing::Numbers;
 /// Room for packets in one frame.
 const PACKETS: u64 = 44;
 
+impl SendBuffer {
+    fn end_chunk(&mut self) {
+        self.chunks.back_mut().into_iter().for_each(Chunk::end_here);
+    }
+}
+
 /// Packets with headers of 8 bytes from `offset` on.
 fn cut(offset: u64) -> Cut {
     Cut { offset, header: 8, mss: 1464, trailer: 0 }

@@ -8,27 +8,17 @@
 use std::time::{Duration, Instant};
 
 use super::coalesced_acks::coalesce;
-use super::congestion::{Prior, Reduction};
+use super::congestion::Prior;
 use super::path::Trips;
 use super::{Path, Sender, State};
 use crate::congestion::Cause;
 use crate::endpoint::one_by_one;
 use crate::recovery::scoreboard::Acked;
-use crate::recovery::{AckArrival, AckOutcome, Ended, Lost, SegmentRun, Timing, Verdict, WindowUpdate};
+use crate::recovery::{AckArrival, AckOutcome, Ended, Lost, SegmentRun, Timing, Verdict};
 use crate::wire::classic::REPLY_LEN;
 use crate::wire::native::FITTING_BLOCKS;
 use crate::wire::{Ack, Echo, FromReceiver, Numbering};
 use crate::{Ecn, Endpoint, RtoPolicy, Trace};
-
-/// Send times of acknowledged segments, for RTT samples.
-#[derive(Debug, Default)]
-struct Times {
-    /// Send time of the echoed transmission, taken from its segment; needed if its record is gone.
-    echoed: Option<Instant>,
-    /// Packet number and send time of the newest overtaken segment that was never retransmitted.
-    /// The ACK of such a segment names the packet that overtook it.
-    overtaken: Option<(u64, Instant)>,
-}
 
 /// Packet numbers that the receiver echoes.
 #[derive(Default)]
@@ -53,7 +43,11 @@ struct Arrived {
     impossible: bool,
     /// Bytes that left before the path changed.
     old_path_bytes: u64,
-    times: Times,
+    /// Send time of the echoed transmission, taken from its segment; needed if its record is gone.
+    echoed: Option<Instant>,
+    /// Packet number and send time of the newest overtaken segment that was never retransmitted.
+    /// The ACK of such a segment names the packet that overtook it.
+    overtaken: Option<(u64, Instant)>,
 }
 
 impl Sender {
@@ -80,7 +74,7 @@ impl Sender {
             };
             let taken = if let Some(run) = run {
                 self.stats.datagrams_received += run.count as u64;
-                self.give_up_timer.forget_unreachable();
+                self.give_up_timer.unreachable = None;
                 self.on_ack(now, &Ack::plain(run.edge, run.window), true);
                 self.after_call(now);
                 run.count * stride
@@ -106,7 +100,7 @@ impl Sender {
     /// Processes a decoded reply, from a packet of `len` bytes.
     fn on_reply(&mut self, now: Instant, reply: &FromReceiver<'_>, len: usize) {
         self.observers.on_received(now, Some(reply), len);
-        self.give_up_timer.forget_unreachable();
+        self.give_up_timer.unreachable = None;
         match *reply {
             FromReceiver::Ack(ack) => self.on_ack(now, &ack, false),
             FromReceiver::SynAck { ack, window } => self.on_syn_ack(now, ack, window),
@@ -218,8 +212,9 @@ impl Sender {
             self.resize();
         }
         let latest_rtt =
-            if coalesced { None } else { self.on_trips(now, ack, &echoes, (acked.karn, arrived.times)) };
-        let window = self.on_window(ack, prior_window);
+            if coalesced { None } else { self.on_trips(now, ack, &echoes, (acked.karn, &arrived)) };
+        let (board, span) = (&self.flight.board, self.flight.board.span(self.path.mss));
+        let window = self.peer.on_window(ack, prior_window, span, board, &self.path.rtt);
         let is_duplicate = self.peer.duplicates != prior_duplicates;
         let answers_packet = answers_packet(ack, &echoes, prior_window, is_duplicate);
         let repeats = !acked.moved && answers_packet && window.has_room;
@@ -246,16 +241,16 @@ impl Sender {
         now: Instant,
         ack: &Ack<'_>,
         echoes: &Echoes,
-        (karn, times): (Option<Instant>, Times),
+        (karn, arrived): (Option<Instant>, &Arrived),
     ) -> Option<Duration> {
         self.path.on_trips(&Trips {
             now,
             echo: ack.echo,
             // After a timeout the records are gone, but a segment that was never retransmitted has
             // its send time.
-            echoed: echoes.sent_at.or(times.echoed),
+            echoed: echoes.sent_at.or(arrived.echoed),
             karn,
-            overtaken: times.overtaken,
+            overtaken: arrived.overtaken,
             in_flight: self.flight.board.in_flight(),
             next_number: self.flight.next_number(),
             ack_every: self.peer.ack_every,
@@ -264,11 +259,11 @@ impl Sender {
 
     /// Records the packet number that an ACK echoes.
     fn on_echo(&mut self, ack: &Ack<'_>) -> Echoes {
-        let mut echoes = Echoes { prior_largest: self.flight.largest_acked(), ..Echoes::default() };
+        let mut echoes = Echoes { prior_largest: self.flight.largest_acked, ..Echoes::default() };
         let Some(Echo { packet_number, .. }) = ack.echo else { return echoes };
         echoes.largest_acked = Some(packet_number);
         if echoes.prior_largest.is_none_or(|before| before < packet_number) {
-            self.flight.on_reported(packet_number);
+            self.flight.largest_acked = Some(packet_number);
             echoes.fresh = Some(packet_number);
             echoes.sent_at = self.flight.sent_at(packet_number);
             if let Some(sent_at) = echoes.sent_at {
@@ -293,7 +288,7 @@ impl Sender {
         if ack.ack <= flight.board.snd_una() && blocks.len() == 0 {
             return Acked::default();
         }
-        let Arrived { grown, impossible, old_path_bytes, times } = arrived;
+        let Arrived { grown, impossible, old_path_bytes, echoed, overtaken } = arrived;
         let uses_sack = config.recovery.uses_sack();
         // Without SACK the arrival time of a reordered segment is unknown.
         let overtaking = echoes.prior_largest.filter(|_| uses_sack);
@@ -306,10 +301,10 @@ impl Sender {
                 *old_path_bytes += run.bytes();
             }
             if echoes.fresh == Some(run.first().packet_number) {
-                times.echoed = Some(run.first().sent_at);
+                *echoed = Some(run.first().sent_at);
             }
             if let Some(largest) = overtaking {
-                times.overtaken = times.overtaken.max(run.newest_below(largest));
+                *overtaken = (*overtaken).max(run.newest_below(largest));
             }
             recovery.on_delivered(run, &arrival);
             *grown |= mtu.as_mut().is_some_and(|mtu| mtu.on_delivered(&run.packet_numbers()));
@@ -324,11 +319,6 @@ impl Sender {
             }
         }
         acked
-    }
-
-    fn on_window(&mut self, ack: &Ack<'_>, before: u64) -> WindowUpdate {
-        let board = &self.flight.board;
-        self.peer.on_window(ack, before, board.span(self.path.mss), board, &self.path.rtt)
     }
 
     /// Adopts the datagram size confirmed by path MTU discovery.
@@ -363,7 +353,7 @@ impl Sender {
             // Path MTU probes and drops in the receiver's socket are no signs of congestion.
             if !excused && !lost.to_socket {
                 let bytes = u64::from(lost.bytes);
-                let packet = self.flight.rate_mut().and_then(|rate| {
+                let packet = self.flight.rate.as_mut().and_then(|rate| {
                     rate.on_lost(bytes);
                     lost.state.map(|state| rate.lost_packet(now, &state, bytes))
                 });
@@ -422,7 +412,7 @@ impl Sender {
         }
         // Without a delivery rate no ACK is reported to the controller: its window changes only
         // with episodes, and base-only recovery (classic) has none.
-        if self.flight.rate().is_some() || self.recovery.marks_losses() {
+        if self.flight.rate.is_some() || self.recovery.marks_losses() {
             self.pace(now);
         }
     }
@@ -438,26 +428,6 @@ impl Sender {
         if let Some(sample) = late_rtt.or(outcome.latest_rtt).filter(|_| timeout) {
             self.path.on_spurious_timeout(sample);
         }
-    }
-
-    /// Reduces the window in response to congestion.
-    pub(super) fn slow_down(&mut self, now: Instant, cause: Cause, prior: Prior) {
-        let is_old = self.flight.largest_acked().is_some_and(|number| self.path.is_older(number));
-        if is_old && cause != Cause::Timeout {
-            return;
-        }
-        let reduction = Reduction {
-            now,
-            cause,
-            prior,
-            largest_acked: self.flight.largest_acked(),
-            next_number: self.flight.next_number(),
-            uses_prr: self.recovery.marks_losses() && self.config.recovery.uses_prr(),
-            mss: self.path.mss,
-            blocked: &self.blocked,
-        };
-        self.congestion.slow_down(&reduction, &mut self.path.ecn);
-        self.pace(now);
     }
 }
 

@@ -96,12 +96,8 @@ impl Sender {
         self.events.push_back(SenderEvent::Failed { phase, error });
     }
 
-    pub(super) fn close(&mut self) {
+    fn close(&mut self) {
         self.state = State::Closed;
-        self.stop_timers();
-    }
-
-    pub(super) fn stop_timers(&mut self) {
         self.recovery.stop();
         self.control_at = None;
         self.keep_alive.cancel();
@@ -279,7 +275,10 @@ impl Sender {
                 }
                 self.path.rtt.on_timeout();
                 self.congestion.forget_recovery();
-                self.give_up_or_go_on(now);
+                if self.give_up_timer.time_left(now).is_zero() {
+                    let attempts = self.flight.board.base().map_or(0, |base| u32::from(base.sent_count));
+                    self.exhaust(now, attempts);
+                }
                 if episode && lost_to == LostTo::Network {
                     self.back_down(now, prior);
                 }
@@ -291,7 +290,7 @@ impl Sender {
     /// ends the transfer.
     #[inline]
     pub(super) fn is_possible(&mut self, ack: &Ack<'_>) -> bool {
-        if ack.echo.is_some_and(|echo| self.flight.was_skipped(echo.packet_number)) {
+        if ack.echo.is_some_and(|echo| self.flight.sent.was_skipped(echo.packet_number)) {
             self.end_for_invalid_acks();
             return false;
         }
@@ -328,13 +327,6 @@ impl Sender {
         self.slow_down(now, Cause::Timeout, prior);
     }
 
-    fn give_up_or_go_on(&mut self, now: Instant) {
-        if self.give_up_timer.time_left(now).is_zero() {
-            let attempts = self.flight.board.base().map_or(0, |base| u32::from(base.sent_count));
-            self.exhaust(now, attempts);
-        }
-    }
-
     /// Fails the transfer after an answer that acknowledged nothing, if none has for too long.
     pub(super) fn limit_no_progress(&mut self, now: Instant) {
         if self.give_up_timer.lacks_progress(now) {
@@ -356,7 +348,7 @@ impl Sender {
             return;
         }
         if self.is_idle() {
-            self.give_up_timer.forget_unreachable();
+            self.give_up_timer.unreachable = None;
         } else if self.give_up_timer.on_unreachable(now, reports) {
             self.fail(TransferError::Gone);
         }

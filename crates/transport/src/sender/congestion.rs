@@ -5,14 +5,12 @@ use std::time::{Duration, Instant};
 
 use super::ack_frequency::RecentLoss;
 use super::blocked::{Blocked, BlockedTime};
-use super::ecn::PathEcn;
-use super::path::Path;
 use super::under_way::UnderWay;
 use super::{Sender, SenderConfig};
 use crate::congestion::{
-    AckEvent, Cause, CongestionEvent, Controller, DeliveryRate, LostPacket, Pacer, Prr, PrrAck, RateSample,
+    AckEvent, Cause, CongestionEvent, Controller, LostPacket, Pacer, Prr, PrrAck, RateSample,
 };
-use crate::recovery::{AckOutcome, Scoreboard};
+use crate::recovery::{AckOutcome, Flight, Scoreboard};
 use crate::{MAX_DATAGRAM, Trace};
 
 /// Largest number of segments in one send call.
@@ -45,34 +43,6 @@ impl Prior {
             assumed: board.assumed(),
         }
     }
-}
-
-/// ACK to report to the controller.
-pub(super) struct AckReport<'a> {
-    pub(super) outcome: &'a AckOutcome,
-    pub(super) prior_in_flight: u64,
-    pub(super) in_flight: u64,
-    /// Cause of the recovery episode in progress.
-    pub(super) episode: Option<Cause>,
-    /// True if the path reorders, so that single RTT samples say little.
-    pub(super) reorders: bool,
-    pub(super) path: &'a Path,
-    pub(super) blocked: &'a BlockedTime,
-    /// Configured limit of the rate, bytes per second.
-    pub(super) max_rate: Option<u64>,
-}
-
-/// Congestion to which the window responds.
-pub(super) struct Reduction<'a> {
-    pub(super) now: Instant,
-    pub(super) cause: Cause,
-    pub(super) prior: Prior,
-    pub(super) largest_acked: Option<u64>,
-    pub(super) next_number: u64,
-    /// True if PRR paces the retransmissions of losses.
-    pub(super) uses_prr: bool,
-    pub(super) mss: usize,
-    pub(super) blocked: &'a BlockedTime,
 }
 
 pub(super) struct CongestionControl {
@@ -300,56 +270,14 @@ impl CongestionControl {
         }
     }
 
-    /// Reports an ACK to the controller. Returns the sample of the delivery rate.
-    pub(super) fn on_ack(
-        &mut self,
-        report: &AckReport<'_>,
-        delivery: &mut DeliveryRate,
-    ) -> Option<RateSample> {
-        let (outcome, rtt) = (report.outcome, &report.path.rtt);
-        self.early = None;
-        let cwnd_limited = self.is_limiting(report.blocked);
-        let min_rtt = rtt.min_rtt().unwrap_or_default();
-        let lost = self.take_lost();
-        self.recent_loss.update(outcome, rtt.srtt(), lost);
-        let slow_start = self.in_slow_start();
-        let controller = &mut self.controller;
-        if controller.train() > 0
-            && let Some(train) = delivery.train()
-        {
-            controller.on_train(train);
-        }
-        let rate = delivery.sample(min_rtt);
-        let way_back = report.path.way_back.delay();
+    /// Returns the part of `bytes`, which an ACK newly acknowledged, by which the window may grow.
+    /// The ACK gave this sample of the delivery rate and had this delay on its way back.
+    fn growth(&mut self, now: Instant, bytes: u64, rate: Option<RateSample>, way_back: Duration) -> u64 {
+        let (controller, slow_start) = (&self.controller, self.in_slow_start());
         if self.pacer.is_some() && controller.uses_prr() && controller.pacing_rate().is_none() {
-            self.under_way.on_ack(outcome.now, rate.map(|it| it.delivery_rate), way_back, slow_start);
+            self.under_way.on_ack(now, rate.map(|it| it.delivery_rate), way_back, slow_start);
         }
-        let bytes = outcome.bytes - outcome.old_path_bytes;
-        let growth = if slow_start { self.under_way.share_of(controller.cwnd(), bytes) } else { bytes };
-        let newly_delivered = delivery.newly_delivered(bytes);
-        if let Some((limit, sample)) = report.max_rate.zip(rate) {
-            self.delivers_limit = sample.delivery_rate >= limit - limit / LIMIT_TOLERANCE_DIVISOR;
-        }
-        let latest_rtt = outcome.latest_rtt.map(|rtt| report.path.without_way_back(rtt));
-        controller.on_ack(&AckEvent {
-            now: outcome.now,
-            // Duplicate ACKs do not raise the window of a loss-based controller (RFC 5681,
-            // section 3.2).
-            acked: if controller.uses_prr() { growth } else { newly_delivered },
-            lost,
-            prior_in_flight: report.prior_in_flight,
-            in_flight: report.in_flight,
-            cwnd_limited,
-            episode: report.episode,
-            latest_rtt: latest_rtt.and(if report.reorders { report.path.mean_rtt } else { latest_rtt }),
-            way_back,
-            srtt: report.path.forward_srtt(),
-            min_rtt,
-            delivered: delivery.delivered(),
-            rate,
-        });
-        self.learn_rate(rate);
-        rate
+        if slow_start { self.under_way.share_of(controller.cwnd(), bytes) } else { bytes }
     }
 
     /// Undoes the response to a spurious loss (RFC 4015, section 3.2). Step 8 prevents a burst, as
@@ -374,49 +302,85 @@ impl CongestionControl {
         self.under_way = UnderWay::default();
         self.undoable = false;
     }
-
-    /// Reduces the window in response to congestion.
-    pub(super) fn slow_down(&mut self, reduction: &Reduction<'_>, ecn: &mut PathEcn) {
-        let &Reduction { now, cause, prior, .. } = reduction;
-        // Model-based controllers (BBR) treat loss and CE differently, so report both.
-        let reduces = self.controller.uses_prr();
-        let covered = cause == Cause::Loss
-            && reduces
-            && reduction.largest_acked.is_some_and(|number| ecn.covers_loss(number));
-        if !covered {
-            let flight_size = self.flight_size(&prior, reduction.blocked);
-            self.controller.on_congestion(&CongestionEvent { now, cause, flight_size });
-            if reduces || cause == Cause::Ecn {
-                ecn.on_answered(cause, reduction.next_number);
-            }
-        }
-        // A CE mark during recovery does not end it; PRR then reduces to the new ssthresh.
-        if cause != Cause::Ecn {
-            self.undoable = !covered;
-            let prr =
-                reduction.uses_prr && cause == Cause::Loss && reduces && self.controller.ssthresh().is_some();
-            self.prr = prr.then(|| Prr::new(reduction.mss as u64, prior.recover_fs));
-        }
-    }
 }
 
 impl Sender {
     /// Reports an ACK to the controller (native).
     pub(super) fn report_ack(&mut self, outcome: &AckOutcome, prior_in_flight: u64, episode: Option<Cause>) {
-        let in_flight = self.flight.board.in_flight();
-        let Some(delivery) = self.flight.rate_mut() else { return };
-        let report = AckReport {
-            outcome,
+        let Self { congestion, flight, path, .. } = self;
+        let Flight { board, rate: Some(delivery), .. } = flight else { return };
+        congestion.early = None;
+        let cwnd_limited = congestion.is_limiting(&self.blocked);
+        let min_rtt = path.rtt.min_rtt().unwrap_or_default();
+        let lost = congestion.take_lost();
+        congestion.recent_loss.update(outcome, path.rtt.srtt(), lost);
+        if congestion.controller.train() > 0
+            && let Some(train) = delivery.train()
+        {
+            congestion.controller.on_train(train);
+        }
+        let rate = delivery.sample(min_rtt);
+        let way_back = path.way_back.delay();
+        let bytes = outcome.bytes - outcome.old_path_bytes;
+        let growth = congestion.growth(outcome.now, bytes, rate, way_back);
+        let newly_delivered = delivery.newly_delivered(bytes);
+        if let Some((limit, sample)) = self.config.max_rate.zip(rate) {
+            congestion.delivers_limit = sample.delivery_rate >= limit - limit / LIMIT_TOLERANCE_DIVISOR;
+        }
+        let latest_rtt = outcome.latest_rtt.map(|rtt| path.without_way_back(rtt));
+        let controller = &mut congestion.controller;
+        controller.on_ack(&AckEvent {
+            now: outcome.now,
+            // Duplicate ACKs do not raise the window of a loss-based controller (RFC 5681,
+            // section 3.2).
+            acked: if controller.uses_prr() { growth } else { newly_delivered },
+            lost,
             prior_in_flight,
-            in_flight,
+            in_flight: board.in_flight(),
+            cwnd_limited,
             episode,
-            reorders: self.recovery.reorders(),
-            path: &self.path,
-            blocked: &self.blocked,
-            max_rate: self.config.max_rate,
-        };
-        let rate = self.congestion.on_ack(&report, delivery);
+            // Where the path reorders, single samples say little.
+            latest_rtt: latest_rtt.and(if self.recovery.reorders() { path.mean_rtt } else { latest_rtt }),
+            way_back,
+            srtt: path.forward_srtt(),
+            min_rtt,
+            delivered: delivery.delivered(),
+            rate,
+        });
+        congestion.learn_rate(rate);
         self.observers.on_rate(rate);
+    }
+
+    /// Reduces the window in response to congestion.
+    pub(super) fn slow_down(&mut self, now: Instant, cause: Cause, prior: Prior) {
+        let Self { congestion, flight, path, .. } = self;
+        let is_old = flight.largest_acked.is_some_and(|number| path.is_older(number));
+        if is_old && cause != Cause::Timeout {
+            return;
+        }
+        // Model-based controllers (BBR) treat loss and CE differently, so report both.
+        let reduces = congestion.controller.uses_prr();
+        let covered = cause == Cause::Loss
+            && reduces
+            && flight.largest_acked.is_some_and(|number| path.ecn.covers_loss(number));
+        if !covered {
+            let flight_size = congestion.flight_size(&prior, &self.blocked);
+            congestion.controller.on_congestion(&CongestionEvent { now, cause, flight_size });
+            if reduces || cause == Cause::Ecn {
+                path.ecn.on_answered(cause, flight.next_number());
+            }
+        }
+        // A CE mark during recovery does not end it; PRR then reduces to the new ssthresh.
+        if cause != Cause::Ecn {
+            congestion.undoable = !covered;
+            let paces_repeats = self.recovery.marks_losses() && self.config.recovery.uses_prr();
+            let prr = paces_repeats
+                && cause == Cause::Loss
+                && reduces
+                && congestion.controller.ssthresh().is_some();
+            congestion.prr = prr.then(|| Prr::new(path.mss as u64, prior.recover_fs));
+        }
+        self.pace(now);
     }
 
     /// Adopts window and pacing rate of the controller.

@@ -20,13 +20,13 @@ pub(super) struct GiveUpTimer {
     last_answer: Option<Instant>,
     /// Time of the last delivery, or of the first packet that was not delivered.
     last_progress: Option<Instant>,
-    /// ICMP errors since the last packet from the receiver.
-    unreachable: Option<UnreachableReports>,
+    /// ICMP errors since the last packet from the receiver, or since an answer is due.
+    pub(super) unreachable: Option<UnreachableReports>,
 }
 
 /// Series of ICMP "port unreachable" errors without a packet from the receiver in between.
 #[derive(Debug, Clone, Copy)]
-struct UnreachableReports {
+pub(super) struct UnreachableReports {
     since: Instant,
     count: u64,
 }
@@ -52,16 +52,6 @@ impl GiveUpTimer {
     /// True if nothing was delivered for longer than allowed.
     pub(super) fn lacks_progress(&self, now: Instant) -> bool {
         self.last_progress.is_some_and(|at| now.saturating_duration_since(at) >= self.no_progress)
-    }
-
-    /// Forgets the ICMP errors: a packet arrived from the receiver, or no answer is due.
-    pub(super) fn forget_unreachable(&mut self) {
-        self.unreachable = None;
-    }
-
-    #[cfg(test)]
-    pub(super) fn has_unreachable(&self) -> bool {
-        self.unreachable.is_some()
     }
 
     /// Returns the time left until the transfer is aborted. No timer of data runs longer.

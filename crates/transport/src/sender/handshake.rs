@@ -126,7 +126,7 @@ impl Sender {
             mtu.limit(usize::from(params.max_datagram));
         }
         self.path.resize();
-        self.path.restart(&self.config, self.flight.next_number(), self.flight.largest_acked());
+        self.path.restart(&self.config, self.flight.next_number(), self.flight.largest_acked);
         self.congestion.restart(&self.config, self.path.mss);
         self.resize();
         if let Some(params) = self.peer.params {
@@ -182,7 +182,7 @@ impl Sender {
         let offsets: Vec<u64> =
             in_flight.filter(|segment| is_lost(segment)).map(|segment| segment.offset).collect();
         for offset in offsets {
-            self.flight.mark_lost(offset);
+            self.flight.board.mark_lost(offset);
             self.stats.lost += 1;
         }
         self.flight.forget_resolved();

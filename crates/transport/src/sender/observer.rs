@@ -111,13 +111,9 @@ impl Observers {
         };
     }
 
-    /// True if an observer of all events needs a [`Snapshot`] after each call.
-    pub(super) fn takes_snapshots(&self) -> bool {
-        self.full.is_some()
-    }
-
-    /// True if an observer of all events needs a [`DataRun`] for data packets.
-    pub(super) fn takes_packets(&self) -> bool {
+    /// True if there is an observer of all events, which needs a [`DataRun`] for data packets and a
+    /// [`Snapshot`] after each call.
+    pub(super) fn take_everything(&self) -> bool {
         self.full.is_some()
     }
 
@@ -158,15 +154,8 @@ impl Observers {
 
     pub(super) fn on_lost(&mut self, now: Instant, lost: &Lost) {
         let Lost { offset, packet_number, bytes: len, trigger, .. } = *lost;
-        self.on(
-            now,
-            &Trace::PacketLost {
-                packet_number: self.numbered.then_some(packet_number),
-                offset,
-                len,
-                trigger,
-            },
-        );
+        let packet_number = self.numbered.then_some(packet_number);
+        self.on(now, &Trace::PacketLost { packet_number, offset, len, trigger });
     }
 
     pub(super) fn on_rate(&mut self, rate: Option<RateSample>) {
@@ -208,10 +197,8 @@ impl Observers {
     }
 
     pub(super) fn on_received(&mut self, now: Instant, reply: Option<&FromReceiver<'_>>, length: usize) {
-        let Some(kind) = reply.map(FromReceiver::kind) else {
-            return self.on(now, &Trace::PacketDropped { length });
-        };
-        self.on(now, &Trace::PacketReceived { kind, length });
+        let received = |reply: &FromReceiver<'_>| Trace::PacketReceived { kind: reply.kind(), length };
+        self.on(now, &reply.map_or(Trace::PacketDropped { length }, received));
     }
 
     pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, outcome: &AckOutcome) {
@@ -254,8 +241,29 @@ impl Observers {
     /// Reports the differences to the previous snapshot.
     #[cold]
     pub(super) fn on_snapshot(&mut self, now: Instant, snapshot: Snapshot) {
-        if let Some(observed) = &mut self.full {
-            observed.on_snapshot(now, snapshot);
+        let Some(observed) = &mut self.full else { return };
+        let Snapshot { timers, blocked, phase, metrics } = snapshot;
+        if observed.phase != Some(phase) {
+            let old = observed.phase.replace(phase);
+            observed.observer.on(now, &Trace::PhaseChanged { old, new: phase });
+        }
+        let metrics =
+            Metrics { latest_rtt: observed.latest_rtt, delivery_rate: observed.delivery_rate, ..metrics };
+        if observed.metrics.replace(metrics) != Some(metrics) {
+            observed.observer.on(now, &Trace::MetricsUpdated(metrics));
+        }
+        for timer in Timer::ALL {
+            let after = timers[timer.index()];
+            if std::mem::replace(&mut observed.timers[timer.index()], after) != after {
+                let trace = after.map_or(Trace::TimerCancelled { timer }, |at| Trace::TimerSet { timer, at });
+                observed.observer.on(now, &trace);
+            }
+        }
+        let kind = blocked.as_ref().map(discriminant);
+        if std::mem::replace(&mut observed.blocked, kind) != kind
+            && let Some(reason) = blocked
+        {
+            observed.observer.on(now, &Trace::Blocked { reason });
         }
     }
 }
@@ -270,42 +278,6 @@ impl Observed {
             phase: None,
             blocked: None,
             timers: [None; 4],
-        }
-    }
-
-    fn on_snapshot(&mut self, now: Instant, snapshot: Snapshot) {
-        let Snapshot { timers, blocked, phase, metrics } = snapshot;
-        if self.phase != Some(phase) {
-            let old = self.phase.replace(phase);
-            self.observer.on(now, &Trace::PhaseChanged { old, new: phase });
-        }
-        let metrics = Metrics { latest_rtt: self.latest_rtt, delivery_rate: self.delivery_rate, ..metrics };
-        if self.metrics != Some(metrics) {
-            self.metrics = Some(metrics);
-            self.observer.on(now, &Trace::MetricsUpdated(metrics));
-        }
-        self.on_timers(now, timers);
-        self.on_blocked(now, blocked);
-    }
-
-    fn on_timers(&mut self, now: Instant, timers: [Option<Instant>; 4]) {
-        for timer in Timer::ALL {
-            let (before, after) = (&mut self.timers[timer.index()], timers[timer.index()]);
-            if *before != after {
-                *before = after;
-                let trace = after.map_or(Trace::TimerCancelled { timer }, |at| Trace::TimerSet { timer, at });
-                self.observer.on(now, &trace);
-            }
-        }
-    }
-
-    fn on_blocked(&mut self, now: Instant, reason: Option<Blocked>) {
-        let kind = reason.as_ref().map(discriminant);
-        if self.blocked != kind {
-            self.blocked = kind;
-            if let Some(reason) = reason {
-                self.observer.on(now, &Trace::Blocked { reason });
-            }
         }
     }
 }

@@ -31,7 +31,7 @@ const SMALL_PATH_TIMEOUTS: u32 = 2 * MAX_PROBES;
 /// RFC 8899, section 5.1.1).
 const RAISE_INTERVAL: Duration = Duration::from_secs(600);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct PathMtu {
     /// Largest size known to arrive.
     confirmed: usize,
@@ -50,15 +50,7 @@ pub(crate) struct PathMtu {
 impl PathMtu {
     /// Returns a search that begins at the base size, or at `ceiling` if that is less.
     pub(crate) fn new(ceiling: usize) -> Self {
-        Self {
-            confirmed: BASE.min(ceiling),
-            ceiling,
-            refused: None,
-            probe: None,
-            failures: 0,
-            timeouts: 0,
-            raise_at: None,
-        }
+        Self { confirmed: BASE.min(ceiling), ceiling, ..Self::default() }
     }
 
     /// Begins at a size that arrived before. A path that carries it no more is found as a black

@@ -34,6 +34,14 @@ use crate::wire::{Ack, FromReceiver, FromSender, LinkProperties, Piece};
 use crate::{Resend, Trace};
 use rdt_testing::ms;
 
+impl Sender {
+    /// True if a packet could be sent and only the application's data is missing.
+    fn wants_data(&self) -> bool {
+        let allowed = self.windows_allow(self.path.mss).is_ok();
+        self.state == State::Open && !self.stream.finishing && allowed && self.fresh_len() == 0
+    }
+}
+
 const LINK: LinkProperties =
     LinkProperties { rtt_s: 0.1, speed_bps: 14e6, loss_forward: 0.0, loss_reverse: 0.0, buffer: 13 };
 /// Payload bytes of a full packet in these tests.

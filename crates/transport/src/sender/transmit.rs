@@ -10,6 +10,7 @@ use super::encode::{Encoded, Heads, Segments, put_segment};
 use super::observer::DataRun;
 use super::stream::SendStream;
 use super::{Blocked, Closing, Sender, State};
+use crate::congestion::DeliveryRate;
 use crate::recovery::{Fate, Leave, Pending, Probe, Repeat, Resent, Segment, Timing};
 use crate::send_buffer::Cut;
 use crate::wire::DataHeader;
@@ -277,7 +278,7 @@ impl Sender {
             self.blocked.stop(now, why, self.flight.board.in_flight());
         }
         let in_flight = self.flight.board.in_flight();
-        if let Some(rate) = self.flight.rate_mut()
+        if let Some(rate) = self.flight.rate.as_mut()
             && self.congestion.leaves_path_idle(why)
             && in_flight < self.congestion.cwnd
         {
@@ -329,7 +330,7 @@ impl Sender {
             self.stats.first_data_at = Some(now);
             self.blocked.forget();
         }
-        if self.observers.takes_packets() {
+        if self.observers.take_everything() {
             let bytes = cut.offset..self.flight.board.next_offset();
             let run = self.data_run(seq, packet_number, bytes, count);
             self.observe_run(now, first_deadline, run);
@@ -408,7 +409,7 @@ impl Sender {
             Resend::DupAcks | Resend::Lost => self.stats.fast_retransmits += 1,
             Resend::Probe => self.note_probe(packet_number, true),
         }
-        if self.observers.takes_packets() {
+        if self.observers.take_everything() {
             let run = self.data_run(seq, packet_number, segment.offset..segment.end(), 1);
             let attempt = u32::from(segment.sent_count) + 1;
             self.observers.on_data_sent(now, &DataRun { attempt, resend: Some(repeat.reason), ..run });
@@ -425,7 +426,7 @@ impl Sender {
 
     /// Accounts for stream bytes that were sent and recorded on the scoreboard.
     fn account(&mut self, now: Instant, bytes: u64) {
-        let app_limited = self.flight.rate().map(crate::congestion::DeliveryRate::app_limited);
+        let app_limited = self.flight.rate.as_ref().map(DeliveryRate::app_limited);
         self.congestion.on_sent(now, bytes, self.flight.board.in_flight(), app_limited);
     }
 

@@ -123,7 +123,7 @@ fn late_original_shows_reordering_only_while_in_flight() {
         let mut case = Case::new(LossDetection::Rack);
         case.resend(0);
         if lost_again {
-            case.flight.mark_lost(0);
+            case.flight.board.mark_lost(0);
         }
         let segment = *case.flight.board.find(0).unwrap();
         let ack = AckArrival {

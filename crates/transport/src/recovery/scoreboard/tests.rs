@@ -7,6 +7,18 @@ use std::time::Duration;
 use super::*;
 pub(super) use rdt_testing::epoch;
 
+impl Scoreboard {
+    /// Sets the number of the next segment.
+    pub(crate) fn number_from(&mut self, number: u64) {
+        self.snd_una = number;
+    }
+
+    /// Records the first transmission of the next segment.
+    pub(crate) fn push(&mut self, now: Instant, len: u32, packet_number: u64) {
+        self.push_run(now, len, 1, |_| packet_number);
+    }
+}
+
 /// `n` segments of 100 bytes, 10 ms apart, transmissions numbered from 0.
 fn board(numbering: Numbering, t0: Instant, n: u64) -> Scoreboard {
     let mut board = Scoreboard::new(numbering);

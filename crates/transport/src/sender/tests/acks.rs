@@ -106,7 +106,11 @@ impl Pair {
         assert_eq!(format!("{:?}", joined.flight.board), format!("{:?}", single.flight.board), "{at}");
         assert_eq!(format!("{:?}", joined.peer), format!("{:?}", single.peer), "{at}");
         assert_eq!(format!("{:?}", joined.state), format!("{:?}", single.state), "{at}");
-        assert_eq!(joined.give_up_timer.has_unreachable(), single.give_up_timer.has_unreachable(), "{at}");
+        assert_eq!(
+            joined.give_up_timer.unreachable.is_some(),
+            single.give_up_timer.unreachable.is_some(),
+            "{at}"
+        );
         assert_eq!(joined.poll_timeout(), single.poll_timeout(), "{at}");
         let [joined, single] =
             self.logs.each_ref().map(|log| std::mem::take(&mut log.0.lock().unwrap().facts));

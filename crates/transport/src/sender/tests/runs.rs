@@ -91,7 +91,7 @@ impl Pair {
     fn compare(&self, at: &str) {
         let (single, runs) = (&self.single.sender, &self.runs.sender);
         assert_eq!(format!("{:?}", single.stats()), format!("{:?}", runs.stats()), "{at}");
-        assert_eq!(format!("{:?}", single.flight.rate()), format!("{:?}", runs.flight.rate()), "{at}");
+        assert_eq!(format!("{:?}", single.flight.rate), format!("{:?}", runs.flight.rate), "{at}");
         assert_eq!(format!("{:?}", single.recovery), format!("{:?}", runs.recovery), "{at}");
         assert_eq!(
             format!("{:?}", single.congestion.controller),
