@@ -9,7 +9,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use rdt::emulator::{Bitrate, Loss, Path, PathConfig, Probability, QueueLimit};
 use rdt::server::{LinkMode, ServerConfig};
-use rdt::sim::{NodeId, Recorder, Series, Simulation, WindowReductions};
+use rdt::sim::{NodeId, Recorder, Series, Simulation, WindowRecorder};
 use rdt::transport::congestion::Algorithm;
 use rdt::transport::{ReceiverConfig, Reordering, SenderConfig};
 
@@ -70,16 +70,20 @@ impl Transfer {
     /// Mean congestion window in segments from `settle` to `end`, s.
     fn mean_window(&self, settle: f64, end: f64) -> f64 {
         let series = self.record(Duration::from_millis(20), Duration::from_secs_f64(end));
-        series.mean_cwnd(&(settle..end)).unwrap() / self.mss()
+        let windows = series.time_s.iter().zip(&series.cwnd);
+        let inside: Vec<u64> = windows.filter(|(t, _)| (settle..end).contains(*t)).map(|(_, w)| *w).collect();
+        inside.iter().sum::<u64>() as f64 / inside.len() as f64 / self.mss()
     }
 
     /// Mean of `ssthresh / cwnd` at each reduction until `end`, s.
     fn mean_reduction(&self, end: f64) -> f64 {
         let (mut simulation, sender) = self.simulation();
-        let reductions = WindowReductions::default();
-        simulation.sender_mut(sender).observe(Box::new(reductions.clone()));
+        let windows = WindowRecorder::default();
+        simulation.sender_mut(sender).observe(Box::new(windows.clone()));
         simulation.run_until(Duration::from_secs_f64(end));
-        reductions.mean().unwrap()
+        let halvings = windows.history().halvings;
+        let ratios = halvings.iter().map(|(_, cwnd, ssthresh)| *ssthresh as f64 / *cwnd as f64);
+        ratios.sum::<f64>() / halvings.len() as f64
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use rdt::emulator::{CoDelConfig, Discipline, Loss, QueueLimit};
-use rdt::sim::WindowReductions;
+use rdt::sim::WindowRecorder;
 use rdt::transport::congestion::Algorithm;
 
 use crate::run::{Run, Running, native, path};
@@ -62,12 +62,15 @@ fn random() {
             let mut run = Run::new(path(100_000_000, Duration::from_millis(100), 1.0), native(congestion));
             run.path.forward.loss = random_from(CLEAN, p, run.seed);
             let mut running = run.start();
-            let reductions = WindowReductions::default();
-            running.observe(0, Box::new(reductions.clone()));
+            let windows = WindowRecorder::default();
+            running.observe(0, Box::new(windows.clone()));
             let mbps = rate(&mut running, FROM, SPAN);
             let model = model(congestion, p, 0.1) * 1432.0 * 8.0 / 0.1 / 1e6;
             let ratio = mbps / model;
-            let (count, mean) = (reductions.ratios().len(), reductions.mean().unwrap_or_default());
+            let halvings = windows.history().halvings;
+            let ratios = halvings.iter().map(|(_, cwnd, ssthresh)| *ssthresh as f64 / *cwnd as f64);
+            let count = halvings.len();
+            let mean = ratios.sum::<f64>() / count.max(1) as f64;
             let met = (0.9..=1.4).contains(&ratio) && (mean - beta).abs() <= 0.02;
             let stats = running.stats(0);
             println!(

@@ -25,7 +25,7 @@
 //! | limits | `limits.rs` | what kept a flow from sending faster, and for how long |
 //! | marks | `marks.rs` | events of a sender with their times |
 //! | queue series | `queue_series.rs` | queue of a link over time |
-//! | observers | `observers.rs` | sampled metrics, window reductions |
+//! | observers | `observers.rs` | sampled metrics |
 //! | window history | `window_history.rs` | a window's reductions, and growth between them |
 #![forbid(unsafe_code)]
 
@@ -57,7 +57,7 @@ pub use limits::{LimitRecorder, Limits};
 pub use marks::{Mark, Marks};
 pub use network::{EcnRewrite, Interceptor, WireId};
 pub use node::NodeId;
-pub use observers::{Recorder, Series, Summary, WindowReductions};
+pub use observers::{Recorder, Series, Summary};
 pub use queue_series::QueueSeries;
 pub use read_policy::ReadPolicy;
 pub use scenario::{Report, Scenario};

@@ -1,11 +1,8 @@
-//! Observers of a sender: metrics sampled at fixed intervals, and window reductions.
+//! Observer of a sender: metrics sampled at fixed intervals.
 
-use std::fmt::Write as _;
-use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rdt_transport::congestion::Cause;
 use rdt_transport::{Metrics, Observer, Trace};
 
 /// Metrics of a sender, sampled at a fixed interval. Sample i is the state at time i * interval,
@@ -39,39 +36,6 @@ impl Series {
     /// Returns true if there are no samples.
     pub fn is_empty(&self) -> bool {
         self.time_s.is_empty()
-    }
-
-    /// Returns the mean congestion window, in bytes, of the samples with times in `range`, in
-    /// seconds. `None` if there are none.
-    #[allow(clippy::cast_precision_loss, reason = "a mean of windows, which are far below 2^53")]
-    pub fn mean_cwnd(&self, range: &Range<f64>) -> Option<f64> {
-        let inside: Vec<u64> =
-            self.time_s.iter().zip(&self.cwnd).filter(|(t, _)| range.contains(t)).map(|(_, w)| *w).collect();
-        let sum: f64 = inside.iter().map(|cwnd| *cwnd as f64).sum();
-        (!inside.is_empty()).then(|| sum / inside.len() as f64)
-    }
-
-    /// Returns the samples as CSV: a header with units, then one line for each sample. A missing
-    /// slow-start threshold is an empty cell.
-    pub fn to_csv(&self) -> String {
-        let mut csv = String::from(
-            "time_s,cwnd_bytes,ssthresh_bytes,srtt_s,in_flight_bytes,delivery_rate_bytes_per_s,rwnd\n",
-        );
-        for i in 0..self.len() {
-            let ssthresh = self.ssthresh[i].map_or(String::new(), |bytes| bytes.to_string());
-            // Writing to a string cannot fail.
-            let _ = writeln!(
-                csv,
-                "{:.6},{},{ssthresh},{:.6},{},{},{}",
-                self.time_s[i],
-                self.cwnd[i],
-                self.srtt_s[i],
-                self.in_flight[i],
-                self.delivery_rate[i],
-                self.rwnd[i],
-            );
-        }
-        csv
     }
 
     fn push(&mut self, time: Duration, metrics: &Metrics) {
@@ -263,50 +227,6 @@ impl Observer for Recorder {
     }
 }
 
-#[derive(Debug, Default)]
-struct Seen {
-    cwnd: u64,
-    /// Congestion window at the start of a recovery whose new threshold is not known yet.
-    began: Option<u64>,
-    ratios: Vec<f64>,
-}
-
-/// Observer that records `ssthresh / cwnd` (after and before) of each window reduction after a
-/// loss. Clones share the ratios, so one clone observes the sender and another returns them.
-#[derive(Debug, Clone, Default)]
-pub struct WindowReductions(Arc<Mutex<Seen>>);
-
-impl WindowReductions {
-    /// Returns the ratios of all reductions so far, in order.
-    pub fn ratios(&self) -> Vec<f64> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).ratios.clone()
-    }
-
-    /// Returns the mean of the ratios. `None` if there was no reduction.
-    #[allow(clippy::cast_precision_loss, reason = "a count of reductions")]
-    pub fn mean(&self) -> Option<f64> {
-        let ratios = self.ratios();
-        (!ratios.is_empty()).then(|| ratios.iter().sum::<f64>() / ratios.len() as f64)
-    }
-}
-
-impl Observer for WindowReductions {
-    #[allow(clippy::cast_precision_loss, reason = "windows are far below 2^53 bytes")]
-    fn on(&mut self, _: Instant, trace: &Trace) {
-        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match trace {
-            Trace::RecoveryBegan { cause: Cause::Loss } => seen.began = Some(seen.cwnd),
-            Trace::MetricsUpdated(metrics) => {
-                if let (Some(before), Some(ssthresh)) = (seen.began.take(), metrics.ssthresh) {
-                    seen.ratios.push(ssthresh as f64 / before as f64);
-                }
-                seen.cwnd = metrics.cwnd;
-            }
-            _ => {}
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -329,10 +249,7 @@ mod tests {
         let series = recorder.series();
         assert_eq!(series.cwnd, [0, 1, 3, 3, 3]);
         assert_eq!(series.ssthresh, [None, None, Some(7), Some(7), Some(7)]);
-        assert_eq!(series.mean_cwnd(&(0.005..0.025)), Some(2.0));
-        assert_eq!(series.mean_cwnd(&(1.0..2.0)), None);
-        assert_eq!(series.to_csv().lines().nth(3), Some("0.020000,3,7,0.000000,0,0,0"));
-        assert_eq!(series.to_csv().lines().count(), series.len() + 1);
+        assert_eq!((series.time_s[2], series.len()), (0.02, 5));
     }
 
     /// Records three samples: windows of 0, then 20, then 10 bytes.
