@@ -11,7 +11,7 @@ use rdt_transport::{
 };
 
 use crate::node::{NodeId, entropy};
-use crate::read_policy::{ReadPolicy, Reader};
+use crate::read_policy::Reader;
 use crate::transfer::{Finish, ServerStream, Transfer};
 
 /// Returns the identity of every server.
@@ -34,9 +34,9 @@ pub struct ServerNode {
     /// Node from which each connection was opened.
     openers: BTreeMap<ConnectionId, NodeId>,
     /// Read policy of the application; `None` if it reads immediately.
-    reader: Option<Reader>,
+    pub(crate) reader: Option<Reader>,
     /// Read policies for single peers, which override `reader`.
-    readers: BTreeMap<NodeId, Reader>,
+    pub(crate) readers: BTreeMap<NodeId, Reader>,
     /// Peers that may have unread bytes.
     unread: BTreeSet<NodeId>,
     /// Virtual time of the application's next read. `None` if no policy delays a read.
@@ -75,14 +75,6 @@ impl ServerNode {
             bin: None,
             epoch,
         }
-    }
-
-    pub(crate) fn set_read_policy(&mut self, policy: ReadPolicy) {
-        self.reader = Some(Reader::new(policy));
-    }
-
-    pub(crate) fn set_peer_read_policy(&mut self, peer: NodeId, policy: ReadPolicy) {
-        self.readers.insert(peer, Reader::new(policy));
     }
 
     /// Handles events, then reads, checks and confirms data. Returns true if it did anything.

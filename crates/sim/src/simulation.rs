@@ -18,7 +18,7 @@ use crate::application::Application;
 use crate::network::{EcnRewrite, Interceptor, Network, NodeIo, WireId};
 use crate::node::{Node, NodeId};
 use crate::queue_series::QueueSamplers;
-use crate::read_policy::ReadPolicy;
+use crate::read_policy::{ReadPolicy, Reader};
 use crate::sender_node::{Machine, Outcome};
 use crate::server_node::ServerNode;
 
@@ -237,19 +237,16 @@ impl Simulation {
 
     /// Sets the read policy of the application of a server, or of a node with connections. By
     /// default it reads immediately.
-    ///
-    /// # Panics
-    /// If `id` is another kind of node.
     pub fn set_read_policy(&mut self, id: NodeId, policy: ReadPolicy) {
         match &mut self.nodes[id.index()] {
             Node::Connections(node) => node.set_read_policy(policy),
-            _ => self.server_mut(id).set_read_policy(policy),
+            _ => self.server_mut(id).reader = Some(Reader::new(policy)),
         }
     }
 
     /// Sets the read policy of a server's application for the data of one peer.
     pub fn set_peer_read_policy(&mut self, server: NodeId, peer: NodeId, policy: ReadPolicy) {
-        self.server_mut(server).set_peer_read_policy(peer, policy);
+        self.server_mut(server).readers.insert(peer, Reader::new(policy));
     }
 
     /// Returns a wire, for example to read its ledgers.
@@ -259,16 +256,8 @@ impl Simulation {
 
     /// Runs the simulation until virtual time `until`.
     pub fn run_until(&mut self, until: Duration) {
+        self.run_while(until, |_| true);
         let until = self.epoch + until;
-        loop {
-            while let Some(id) = self.network.woken.pop_front() {
-                self.take_turns(id);
-            }
-            match self.events.next_time() {
-                Some(time) if time <= until => self.step(),
-                _ => break,
-            }
-        }
         self.sample_queues(until);
         self.now = self.now.max(until);
     }

@@ -93,9 +93,6 @@ impl Simulation {
     }
 
     /// Observes the stream that this side sends in each connection that it accepts from now on.
-    ///
-    /// # Panics
-    /// If `id` is not a node with connections.
     pub fn observe_accepted(&mut self, id: NodeId, observers: impl FnMut() -> Box<dyn Observer> + 'static) {
         self.connections_mut(id).observers = Some(Box::new(observers));
     }
@@ -131,26 +128,18 @@ impl Simulation {
     }
 
     /// Returns a node with connections.
-    ///
-    /// # Panics
-    /// If `id` is not one.
     pub fn connections(&self, id: NodeId) -> &ConnectionsNode {
-        match &self.nodes[id.index()] {
-            Node::Connections(node) => node,
-            _ => panic!("node {} has no connections", id.0),
-        }
+        let Node::Connections(node) = &self.nodes[id.index()] else { wrong_kind(id, "has no connections") };
+        node
     }
 
     /// Returns a node with connections to modify, for example to close one.
-    ///
-    /// # Panics
-    /// If `id` is not one.
     pub fn connections_mut(&mut self, id: NodeId) -> &mut ConnectionsNode {
         self.network.woken.push_back(id);
-        match &mut self.nodes[id.index()] {
-            Node::Connections(node) => node,
-            _ => panic!("node {} has no connections", id.0),
-        }
+        let Node::Connections(node) = &mut self.nodes[id.index()] else {
+            wrong_kind(id, "has no connections")
+        };
+        node
     }
 
     /// Adds a sink of datagrams.
@@ -172,72 +161,43 @@ impl Simulation {
     }
 
     /// Returns a sender.
-    ///
-    /// # Panics
-    /// If `id` is not a sender.
     pub fn sender(&self, id: NodeId) -> &SenderNode {
-        match &self.nodes[id.index()] {
-            Node::Sender(node) => node,
-            _ => panic!("node {} is not a sender", id.0),
-        }
+        let Node::Sender(node) = &self.nodes[id.index()] else { wrong_kind(id, "is not a sender") };
+        node
     }
 
     /// Returns a sender to modify, for example to attach an observer.
-    ///
-    /// # Panics
-    /// If `id` is not a sender.
     pub fn sender_mut(&mut self, id: NodeId) -> &mut SenderNode {
-        match &mut self.nodes[id.index()] {
-            Node::Sender(node) => node,
-            _ => panic!("node {} is not a sender", id.0),
-        }
+        let Node::Sender(node) = &mut self.nodes[id.index()] else { wrong_kind(id, "is not a sender") };
+        node
     }
 
     /// Returns a server.
-    ///
-    /// # Panics
-    /// If `id` is not a server.
     pub fn server(&self, id: NodeId) -> &ServerNode {
-        match &self.nodes[id.index()] {
-            Node::Server(node) => node,
-            _ => panic!("node {} is not a server", id.0),
-        }
+        let Node::Server(node) = &self.nodes[id.index()] else { wrong_kind(id, "is not a server") };
+        node
     }
 
     pub(super) fn server_mut(&mut self, id: NodeId) -> &mut ServerNode {
-        match &mut self.nodes[id.index()] {
-            Node::Server(node) => node,
-            _ => panic!("node {} is not a server", id.0),
-        }
+        let Node::Server(node) = &mut self.nodes[id.index()] else { wrong_kind(id, "is not a server") };
+        node
     }
 
     /// Returns a source of datagrams.
-    ///
-    /// # Panics
-    /// If `id` is not a source.
     pub fn source(&self, id: NodeId) -> &SourceNode {
-        match &self.nodes[id.index()] {
-            Node::Source(node) => node,
-            _ => panic!("node {} is not a source", id.0),
-        }
+        let Node::Source(node) = &self.nodes[id.index()] else { wrong_kind(id, "is not a source") };
+        node
     }
 
     /// Returns a sink of datagrams.
-    ///
-    /// # Panics
-    /// If `id` is not a sink.
     pub fn sink(&self, id: NodeId) -> &SinkNode {
-        match &self.nodes[id.index()] {
-            Node::Sink(node) => node,
-            _ => panic!("node {} is not a sink", id.0),
-        }
+        let Node::Sink(node) = &self.nodes[id.index()] else { wrong_kind(id, "is not a sink") };
+        node
     }
 
     pub(super) fn sink_mut(&mut self, id: NodeId) -> &mut SinkNode {
-        match &mut self.nodes[id.index()] {
-            Node::Sink(node) => node,
-            _ => panic!("node {} is not a sink", id.0),
-        }
+        let Node::Sink(node) = &mut self.nodes[id.index()] else { wrong_kind(id, "is not a sink") };
+        node
     }
 
     fn next_id(&self) -> NodeId {
@@ -252,4 +212,9 @@ impl Simulation {
         self.network.woken.push_back(id);
         id
     }
+}
+
+/// Panics: the node is not of the kind that a method requires.
+fn wrong_kind(id: NodeId, fault: &str) -> ! {
+    panic!("node {} {fault}", id.0)
 }
