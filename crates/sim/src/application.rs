@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use crate::source::BIT_NANOS_PER_BYTE;
+
 /// Highest number of writes per second of an application with a rate: iperf3's timer has 1 ms.
 const MAX_WRITES_PER_SECOND: u64 = 1000;
 /// Smallest write of an application with a rate, apart from its last one: less than a full packet,
 /// so that each write can be sent alone.
 const MIN_WRITE_BYTES: u64 = 1400;
-/// Nanoseconds of a second times bits of a byte.
-const BIT_NANOS_PER_BYTE: u128 = 8_000_000_000;
 
 /// Application that writes a stream. By default it writes without end from the start of virtual
 /// time on.

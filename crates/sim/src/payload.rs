@@ -6,16 +6,16 @@ pub const WORD: u64 = 4;
 
 /// Fills `out` with the bytes of the array from byte `offset` on.
 pub fn fill(offset: u64, out: &mut [u8]) {
-    let head = usize::try_from((WORD - offset % WORD) % WORD).unwrap_or(0).min(out.len());
-    let (head, rest) = out.split_at_mut(head);
-    fill_part(offset, head);
+    // The remainder is below 4.
+    let into = usize::try_from(offset % WORD).unwrap_or(0);
+    let (head, rest) = out.split_at_mut(((4 - into) % 4).min(out.len()));
+    head.copy_from_slice(&word_at(offset).to_le_bytes()[into..into + head.len()]);
     let mut word = word_at(offset + head.len() as u64);
-    let mut words = rest.chunks_exact_mut(4);
-    for chunk in &mut words {
-        chunk.copy_from_slice(&word.to_le_bytes());
+    let (words, tail) = rest.as_chunks_mut();
+    for bytes in words {
+        *bytes = word.to_le_bytes();
         word = word.wrapping_add(1);
     }
-    let tail = words.into_remainder();
     tail.copy_from_slice(&word.to_le_bytes()[..tail.len()]);
 }
 
@@ -28,14 +28,6 @@ pub fn matches(offset: u64, bytes: &[u8]) -> bool {
         offset += chunk.len() as u64;
         chunk == &expected[..chunk.len()]
     })
-}
-
-/// Fills `out`, which must end within the word at byte `offset`, with bytes of that word.
-fn fill_part(offset: u64, out: &mut [u8]) {
-    let bytes = word_at(offset).to_le_bytes();
-    for (i, byte) in out.iter_mut().enumerate() {
-        *byte = bytes[usize::try_from(offset % WORD).unwrap_or(0) + i];
-    }
 }
 
 #[allow(clippy::cast_possible_truncation, reason = "a word holds the low 32 bits of its number")]

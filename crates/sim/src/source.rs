@@ -11,7 +11,7 @@ use crate::node::NodeId;
 /// Bytes at the start of each datagram: its number (4) and the time at which it was sent (8).
 pub(crate) const STAMP_BYTES: usize = 12;
 /// Bits of a byte times nanoseconds of a second.
-const BIT_NANOS_PER_BYTE: u128 = 8_000_000_000;
+pub(crate) const BIT_NANOS_PER_BYTE: u128 = 8_000_000_000;
 
 /// Times at which a source sends. Rates are bits of payload per second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
