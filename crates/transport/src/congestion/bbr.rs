@@ -266,7 +266,7 @@ impl Bbr {
         self.update_max_bw(ack);
         self.adapt_lower_bounds();
         self.observe_base_loss(ack);
-        self.extra_acked.on_ack(now, acked, self.bw, self.cwnd, self.rounds.count());
+        self.extra_acked.on_ack(now, acked, self.bw, self.cwnd, self.rounds.count);
         self.check_full_bw_reached(ack);
         self.check_startup_done(ack);
         self.check_drain_done(ack.event);
@@ -291,12 +291,12 @@ impl Bbr {
     /// Responds to congestion once a round outside probes (`AdaptLowerBoundsFromCongestion`). CE
     /// marks always count; loss counts if the base loss rate does not explain it.
     fn adapt_lower_bounds(&mut self) {
-        if !self.loss_round.over() || !self.loss_round.congested || self.state.probes_bandwidth() {
+        if !self.loss_round.over || !self.loss_round.congested || self.state.probes_bandwidth() {
             return;
         }
-        let tally = self.loss_round.tally();
+        let tally = self.loss_round.tally;
         if self.loss_round.marked || tally.lost > self.explained_loss(tally.acked + tally.lost) {
-            let latest = self.discount_down_gain(self.discount_pacing_limited(self.loss_round.latest()));
+            let latest = self.discount_down_gain(self.discount_pacing_limited(self.loss_round.latest));
             self.bounds.lower(latest, self.max_bw.max(), self.cwnd);
         }
     }
@@ -305,7 +305,7 @@ impl Bbr {
     fn observe_base_loss(&mut self, ack: &Ack<'_>) {
         let AckEvent { acked, lost, .. } = *ack.event;
         let startup = self.state == State::Startup;
-        if self.loss_round.over() && !startup {
+        if self.loss_round.over && !startup {
             self.base_loss.on_round(self.config.mss);
         }
         let slow = !self.cycle.awaits_feedback() && self.state != State::ProbeBwUp;
@@ -350,7 +350,7 @@ impl Controller for Bbr {
 
     fn on_ack(&mut self, event: &AckEvent) {
         self.extra_acked.way_back = event.way_back;
-        self.rounds.on_ack(event.delivered);
+        self.rounds.delivered = event.delivered;
         self.on_rtt_known(event);
         self.track_recovery(event);
         match event.rate {
@@ -373,7 +373,7 @@ impl Controller for Bbr {
     fn on_packet_lost(&mut self, lost: &LostPacket) {
         // The draft's text saves the state when recovery begins, its pseudocode in each round of
         // recovery. The latter would overwrite the phase that the loss ended.
-        if self.loss_round.note(self.rounds.delivered()) && self.recovery == Recovery::None {
+        if self.loss_round.note(self.rounds.delivered) && self.recovery == Recovery::None {
             self.save_state_upon_loss();
         }
         if self.state == State::Startup {
@@ -383,7 +383,7 @@ impl Controller for Bbr {
     }
 
     fn on_congestion(&mut self, event: &CongestionEvent) {
-        if self.loss_round.note(self.rounds.delivered()) || event.cause == Cause::Timeout {
+        if self.loss_round.note(self.rounds.delivered) || event.cause == Cause::Timeout {
             self.save_state_upon_loss();
         }
         match event.cause {

@@ -70,13 +70,18 @@ pub(super) fn queue_is_empty(rtt: Duration, min_rtt: Duration) -> bool {
 
 /// Delivered and lost bytes.
 #[derive(Debug, Clone, Copy, Default)]
-struct Tally {
-    acked: u64,
-    lost: u64,
+pub(super) struct Tally {
+    pub(super) acked: u64,
+    pub(super) lost: u64,
 }
 
 impl Tally {
-    fn sent(&self) -> u64 {
+    pub(super) fn add(&mut self, acked: u64, lost: u64) {
+        self.acked += acked;
+        self.lost += lost;
+    }
+
+    pub(super) fn sent(&self) -> u64 {
         self.acked + self.lost
     }
 
@@ -130,8 +135,7 @@ impl BaseLoss {
     /// Adds an ACK with an [empty queue](queue_is_empty), in `Startup` or while no packet sent
     /// above the bandwidth is being acknowledged.
     pub(super) fn on_empty_queue_ack(&mut self, acked: u64, lost: u64) {
-        self.round.acked += acked;
-        self.round.lost += lost;
+        self.round.add(acked, lost);
     }
 
     /// Ends a round outside `Startup`, after its loss was evaluated.
@@ -173,7 +177,7 @@ impl BaseLoss {
     /// True if the measured rate needs a test and the last one is over [`TEST_INTERVAL`] ago, or
     /// [`RESUME_INTERVAL`] if it had too few samples.
     pub(super) fn wants_test(&self, now: Instant, mss: u64) -> bool {
-        let much = self.evidence.sent() >= MIN_SEGMENTS * mss && self.evidence.ppm() > MAX_UNTESTED;
+        let much = self.is_known(mss) && self.evidence.ppm() > MAX_UNTESTED;
         let interval = if self.test.is_complete(mss) { TEST_INTERVAL } else { RESUME_INTERVAL };
         much && self.test.began.is_none_or(|began| now > began + interval)
     }
@@ -188,8 +192,7 @@ impl BaseLoss {
 
     /// Adds an ACK of data sent at half the rate.
     pub(super) fn on_test_ack(&mut self, acked: u64, lost: u64, mss: u64) {
-        self.test.tally.acked += acked;
-        self.test.tally.lost += lost;
+        self.test.tally.add(acked, lost);
         if self.test.is_complete(mss) {
             let at_half_rate = self.test.tally.ppm();
             let by_rate = self.evidence.ppm().saturating_sub(at_half_rate);
@@ -211,8 +214,7 @@ impl BaseLoss {
 
     fn commit(&mut self, round: Tally, mss: u64) {
         self.is_fresh |= round.sent() > 0;
-        self.evidence.acked += round.acked;
-        self.evidence.lost += round.lost;
+        self.evidence.add(round.acked, round.lost);
         if self.evidence.sent() > WINDOW_SEGMENTS * mss {
             self.evidence.halve();
         }

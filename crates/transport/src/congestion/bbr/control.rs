@@ -75,7 +75,7 @@ impl Bbr {
         let rate = self.before_base_loss(mul_div(self.bw, pacing_gain * below, 1_000_000));
         if let Some(rate) = self.clamp_to_trains(rate) {
             self.pacing_rate = rate;
-        } else if self.bw > 0 && (self.full_bw.reached() || rate > self.pacing_rate) {
+        } else if self.bw > 0 && (self.full_bw.reached || rate > self.pacing_rate) {
             self.pacing_rate = rate;
         }
     }
@@ -143,15 +143,13 @@ impl Bbr {
     pub(super) fn max_inflight(&self) -> u64 {
         let multiple = gain(self.bdp(self.bw), self.cwnd_gain());
         self.quantization_budget(
-            multiple
-                + self.acknowledged_on_way_back(self.bw)
-                + self.extra_acked.bytes(self.full_bw.reached()),
+            multiple + self.acknowledged_on_way_back(self.bw) + self.extra_acked.bytes(self.full_bw.reached),
         )
     }
 
     pub(super) fn set_cwnd(&mut self, event: &AckEvent) {
         let max_inflight = self.max_inflight();
-        if self.full_bw.reached() {
+        if self.full_bw.reached {
             self.cwnd = (self.cwnd + event.acked).min(max_inflight);
         } else if self.cwnd < max_inflight || event.delivered < self.config.initial_cwnd {
             let growth = if self.triples() { 2 } else { 1 };

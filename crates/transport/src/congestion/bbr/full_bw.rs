@@ -8,22 +8,18 @@ const GROWTH: u64 = 1250;
 /// Rounds without significant growth that indicate a full pipe.
 const PLATEAU_ROUNDS: u8 = 3;
 
-/// Growth of the delivery rate in a round.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// 25 % or more.
-    Growing,
-    /// Less than 25 %.
-    Flat,
-}
-
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct FullBandwidth {
     baseline: u64,
     flat_rounds: u8,
-    now: bool,
-    reached: bool,
-    last: Option<Verdict>,
+    /// True if the current search found a full pipe (`BBR.full_bw_now`).
+    pub(super) now: bool,
+    /// True if the pipe has been full once (`BBR.full_bw_reached`); also set by loss-based exits
+    /// and their undo.
+    pub(super) reached: bool,
+    /// True if the delivery rate grew by 25 % or more in the last round; `None` if that was
+    /// app-limited.
+    pub(super) grew: Option<bool>,
 }
 
 impl FullBandwidth {
@@ -39,38 +35,13 @@ impl FullBandwidth {
         }
         if delivery_rate >= gain(self.baseline, GROWTH) {
             self.reset(delivery_rate);
-            self.last = Some(Verdict::Growing);
+            self.grew = Some(true);
             return;
         }
-        self.last = Some(Verdict::Flat);
+        self.grew = Some(false);
         self.flat_rounds += 1;
         self.now = self.flat_rounds >= PLATEAU_ROUNDS;
         self.reached |= self.now;
-    }
-
-    /// Ends an app-limited round, which gives no verdict.
-    pub(super) fn on_limited_round(&mut self) {
-        self.last = None;
-    }
-
-    /// Returns the verdict of the last round; `None` if it was app-limited.
-    pub(super) fn last(&self) -> Option<Verdict> {
-        self.last
-    }
-
-    /// True if the current search found a full pipe (`BBR.full_bw_now`).
-    pub(super) fn now(&self) -> bool {
-        self.now
-    }
-
-    /// True if the pipe has been full once (`BBR.full_bw_reached`).
-    pub(super) fn reached(&self) -> bool {
-        self.reached
-    }
-
-    /// Overrides `BBR.full_bw_reached`, for loss-based exits and their undo.
-    pub(super) fn set_reached(&mut self, reached: bool) {
-        self.reached = reached;
     }
 }
 
@@ -83,19 +54,19 @@ mod tests {
         let mut full = FullBandwidth::default();
         let mut after = |rate| {
             full.on_round(rate);
-            full.last()
+            full.grew
         };
-        assert_eq!(after(1000), Some(Verdict::Growing));
-        assert_eq!(after(1250), Some(Verdict::Growing), "a quarter is growth");
-        assert_eq!(after(1561), Some(Verdict::Flat), "1.2488 of 1250");
-        assert_eq!(after(1300), Some(Verdict::Flat));
-        assert!(!full.now());
-        full.on_limited_round();
-        assert_eq!(full.last(), None);
+        assert_eq!(after(1000), Some(true));
+        assert_eq!(after(1250), Some(true), "a quarter is growth");
+        assert_eq!(after(1561), Some(false), "1.2488 of 1250");
+        assert_eq!(after(1300), Some(false));
+        assert!(!full.now);
+        full.grew = None;
+        assert_eq!(full.grew, None);
         full.on_round(1200);
-        assert!(full.now() && full.reached());
+        assert!(full.now && full.reached);
         full.reset(0);
-        assert!(!full.now() && full.reached(), "a new search, an old certainty");
+        assert!(!full.now && full.reached, "a new search, an old certainty");
     }
 
     #[test]
@@ -104,8 +75,8 @@ mod tests {
         for rate in [1000, 1000, 1000, 1300, 1300, 1300] {
             full.on_round(rate);
         }
-        assert!(!full.now());
+        assert!(!full.now);
         full.on_round(1300);
-        assert!(full.now());
+        assert!(full.now);
     }
 }

@@ -42,7 +42,7 @@ const FULL_SHARE_PERMILLE: u64 = 750;
 /// Bounds of the pacing rate set by packet trains.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LongStart {
-    on: bool,
+    pub(super) on: bool,
     /// Lowest pacing rate, bytes per second; 0 before the first estimate.
     floor: u64,
     /// Highest pacing rate, bytes per second; 0 before the first estimate.
@@ -59,11 +59,6 @@ pub(super) fn initial_windows(rtt: Option<Duration>) -> u64 {
 impl LongStart {
     pub(super) fn new(on: bool, rtt: Option<Duration>) -> Self {
         Self { on: on && rtt.is_some_and(|rtt| rtt >= LONG_RTT), ..Self::default() }
-    }
-
-    /// Ends the use of trains.
-    pub(super) fn stop(&mut self) {
-        self.on = false;
     }
 }
 

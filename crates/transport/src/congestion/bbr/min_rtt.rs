@@ -19,7 +19,8 @@ const CONFIRM_DIVISOR: u32 = 64;
 pub(super) struct MinRtt {
     min: Option<Sample>,
     probe: Option<Sample>,
-    probe_due: bool,
+    /// True if a probe was due at the last update (`BBR.probe_rtt_expired`).
+    pub(super) probe_due: bool,
     confirm: bool,
 }
 
@@ -68,11 +69,6 @@ impl MinRtt {
         }
     }
 
-    /// True if a probe was due at the last update (`BBR.probe_rtt_expired`).
-    pub(super) fn probe_due(&self) -> bool {
-        self.probe_due
-    }
-
     /// Returns the minimum RTT of the model; `None` before the first sample.
     pub(super) fn get(&self) -> Option<Duration> {
         self.min.map(|sample| sample.rtt)
@@ -94,9 +90,9 @@ mod tests {
         feed(&mut filter, start, 0, 100_000);
         feed(&mut filter, start, 4000, 120_000);
         feed(&mut filter, start, 5000, 120_000);
-        assert!(!filter.probe_due());
+        assert!(!filter.probe_due);
         feed(&mut filter, start, 5001, 120_000);
-        assert!(filter.probe_due());
+        assert!(filter.probe_due);
         assert_eq!(filter.get(), Some(Duration::from_millis(100)), "the model remembers for ten");
         feed(&mut filter, start, 10_001, 130_000);
         assert_eq!(filter.get(), Some(Duration::from_millis(120)));
@@ -110,10 +106,10 @@ mod tests {
             feed(filter, start, 3000, 101_562);
             feed(filter, start, 7000, 101_563);
         }
-        assert!(!filter.probe_due(), "101.562 ms is within 1/64");
+        assert!(!filter.probe_due, "101.562 ms is within 1/64");
         assert_eq!(filter.get(), Some(Duration::from_millis(100)), "confirmed, not raised");
-        assert!(draft.probe_due());
+        assert!(draft.probe_due);
         feed(&mut filter, start, 8001, 101_563);
-        assert!(filter.probe_due(), "101.563 ms is not");
+        assert!(filter.probe_due, "101.563 ms is not");
     }
 }

@@ -86,10 +86,6 @@ impl Bbr {
         self.state = State::ProbeBwDown;
     }
 
-    pub(super) fn start_probe_bw_cruise(&mut self) {
-        self.state = State::ProbeBwCruise;
-    }
-
     pub(super) fn start_probe_bw_refill(&mut self) {
         self.bounds.reset_short_term();
         self.cycle.up_rounds = 0;
@@ -110,7 +106,7 @@ impl Bbr {
     }
 
     pub(super) fn update_probe_bw_cycle_phase(&mut self, ack: &Ack<'_>) {
-        if !self.full_bw.reached() || self.adapt_long_term_model(ack) {
+        if !self.full_bw.reached || self.adapt_long_term_model(ack) {
             return;
         }
         let AckEvent { now, in_flight, .. } = *ack.event;
@@ -119,8 +115,8 @@ impl Bbr {
             State::ProbeBwDown | State::ProbeBwCruise if self.is_time_to_probe_bw(now) => {
                 self.start_probe_bw_refill();
             }
-            State::ProbeBwDown if self.is_time_to_cruise(in_flight) => self.start_probe_bw_cruise(),
-            State::ProbeBwRefill if self.rounds.starts() => self.start_probe_bw_up(ack),
+            State::ProbeBwDown if self.is_time_to_cruise(in_flight) => self.state = State::ProbeBwCruise,
+            State::ProbeBwRefill if self.rounds.starts => self.start_probe_bw_up(ack),
             State::ProbeBwUp if self.is_time_to_go_down(ack) => {
                 self.cycle.prev_too_high = false;
                 self.start_probe_bw_down(now);
@@ -147,13 +143,13 @@ impl Bbr {
         if ack.event.cwnd_limited && self.cwnd >= self.bounds.inflight_longterm {
             self.full_bw.reset(ack.sample.delivery_rate);
         }
-        self.full_bw.now()
+        self.full_bw.now
     }
 
     /// Adapts the upper bounds to the result of a bandwidth probe (`AdaptLongTermModel`). Returns
     /// true if the phase changed.
     fn adapt_long_term_model(&mut self, ack: &Ack<'_>) -> bool {
-        let round_starts = self.rounds.starts();
+        let round_starts = self.rounds.starts;
         if self.cycle.ack_phase == AckPhase::ProbeStarting && round_starts {
             self.cycle.ack_phase = AckPhase::ProbeFeedback;
         }
@@ -189,7 +185,7 @@ impl Bbr {
         let steps = self.cycle.up_acked / self.cycle.up_acked_per_inc;
         self.cycle.up_acked -= steps * self.cycle.up_acked_per_inc;
         self.bounds.inflight_longterm += steps * self.config.mss;
-        if self.rounds.starts() {
+        if self.rounds.starts {
             self.raise_inflight_longterm_slope();
         }
     }

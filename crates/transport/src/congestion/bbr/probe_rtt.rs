@@ -32,10 +32,8 @@ impl ProbeRtt {
 
 impl Bbr {
     pub(super) fn check_probe_rtt(&mut self, ack: &Ack<'_>) {
-        let tests = self.full_bw.reached() && self.wants_loss_test(ack.event.now);
-        if self.state != State::ProbeRtt
-            && (self.min_rtt.probe_due() || tests)
-            && !self.probe_rtt.idle_restart
+        let tests = self.full_bw.reached && self.wants_loss_test(ack.event.now);
+        if self.state != State::ProbeRtt && (self.min_rtt.probe_due || tests) && !self.probe_rtt.idle_restart
         {
             self.base_loss.on_test_begins(ack.event.now, self.config.mss);
             self.save_cwnd();
@@ -57,7 +55,7 @@ impl Bbr {
     }
 
     fn handle_probe_rtt(&mut self, ack: &Ack<'_>) {
-        self.probe_rtt.limited_until = (self.rounds.delivered() + ack.event.in_flight).max(1);
+        self.probe_rtt.limited_until = (self.rounds.delivered + ack.event.in_flight).max(1);
         if self.probe_rtt.done_at.is_none() {
             if ack.event.in_flight <= self.probe_rtt_cwnd() {
                 self.probe_rtt.done_at = Some(ack.event.now + DURATION);
@@ -66,7 +64,7 @@ impl Bbr {
             }
             return;
         }
-        self.probe_rtt.round_done |= self.rounds.starts();
+        self.probe_rtt.round_done |= self.rounds.starts;
         if self.probe_rtt.round_done {
             self.check_probe_rtt_done(ack.event.now);
         }
@@ -80,11 +78,11 @@ impl Bbr {
         self.min_rtt.probed(now);
         self.restore_cwnd();
         self.bounds.reset_short_term();
-        if self.full_bw.reached() {
+        if self.full_bw.reached {
             self.start_probe_bw_down(now);
-            self.start_probe_bw_cruise();
+            self.state = State::ProbeBwCruise;
         } else {
-            self.enter_startup();
+            self.state = State::Startup;
         }
     }
 

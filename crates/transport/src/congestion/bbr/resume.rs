@@ -14,7 +14,7 @@
 //!
 //! Switch: `base_loss` of [`BbrConfig`](super::BbrConfig).
 
-use super::base_loss::queue_is_empty;
+use super::base_loss::{Tally, queue_is_empty};
 use super::bounds::Bounds;
 use super::math::gain;
 use super::startup::RTT_NOISE;
@@ -37,8 +37,7 @@ pub(super) struct Resume {
     /// Bandwidth at the end of `Startup` before the newest resumption, bytes per second.
     bw: u64,
     /// Bytes delivered and lost in the last round of `Startup` and since.
-    acked: u64,
-    lost: u64,
+    tally: Tally,
     /// Bytes lost in all of the current `Startup`. Its last round may have lost nothing.
     pub(super) lost_in_startup: u64,
 }
@@ -46,22 +45,21 @@ pub(super) struct Resume {
 impl Bbr {
     /// Notes the end of `Startup`.
     pub(super) fn doubt_end_of_startup(&mut self) {
-        let (bw, tally) = (self.max_bw.max(), self.loss_round.tally());
+        let bw = self.max_bw.max();
         let has_grown = bw >= gain(self.resume.bw, GROWTH_PERMILLE);
         self.resume = Resume {
             is_open: self.config.base_loss && self.resume.lost_in_startup > 0 && !self.loss_round.marked,
             had_queue: !has_grown,
             is_resumed: false,
             bw,
-            acked: tally.acked,
-            lost: tally.lost,
+            tally: self.loss_round.tally,
             lost_in_startup: 0,
         };
     }
 
     /// Resumes `Startup` if it ended too early.
     pub(super) fn check_end_of_startup(&mut self, ack: &Ack<'_>) {
-        if !self.resume.is_open || !self.full_bw.reached() {
+        if !self.resume.is_open || !self.full_bw.reached {
             return;
         }
         let Some((rtt, min_rtt)) = ack.event.latest_rtt.zip(self.min_rtt.get()) else { return };
@@ -70,16 +68,14 @@ impl Bbr {
             self.resume.is_open = false;
             return;
         }
-        if !self.loss_round.over() || self.state == State::Drain {
+        if !self.loss_round.over || self.state == State::Drain {
             return;
         }
-        let tally = self.loss_round.tally();
-        self.resume.acked += tally.acked;
-        self.resume.lost += tally.lost;
+        let tally = self.loss_round.tally;
+        self.resume.tally.add(tally.acked, tally.lost);
         if self.base_loss.is_known(self.config.mss) && self.state != State::ProbeRtt {
             self.resume.is_open = false;
-            let sent = self.resume.acked + self.resume.lost;
-            if self.resume.lost > self.tolerated_loss(sent) {
+            if self.resume.tally.lost > self.tolerated_loss(self.resume.tally.sent()) {
                 return;
             }
             // The bounds that loss has set mean nothing.
@@ -93,10 +89,10 @@ impl Bbr {
     fn resume_startup(&mut self) {
         self.resume.is_resumed = true;
         // Trains gave a wrong rate.
-        self.start.trains.stop();
+        self.start.trains.on = false;
         self.full_bw.reset(self.max_bw.max());
-        self.full_bw.set_reached(false);
-        self.enter_startup();
+        self.full_bw.reached = false;
+        self.state = State::Startup;
     }
 
     /// True if the resumed `Startup` has filled the pipe.

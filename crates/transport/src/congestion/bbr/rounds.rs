@@ -1,6 +1,7 @@
 //! Packet-timed rounds ("`BBR.round_count`: Tracking Packet-Timed Round Trips"), and the delivery
 //! and loss signals of a round ("When not Probing for Bandwidth").
 
+use super::base_loss::Tally;
 use super::bounds::Latest;
 
 /// `BBRStartupFullLossCnt`.
@@ -10,22 +11,15 @@ const STARTUP_FULL_LOSS_COUNT: u32 = 6;
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Rounds {
     /// Bytes delivered so far (`C.delivered`).
-    delivered: u64,
+    pub(super) delivered: u64,
     next_round_delivered: u64,
-    count: u64,
-    starts: bool,
+    /// Number of rounds (`BBR.round_count`).
+    pub(super) count: u64,
+    /// True if the current ACK starts a round (`BBR.round_start`).
+    pub(super) starts: bool,
 }
 
 impl Rounds {
-    /// Notes how many bytes were delivered so far.
-    pub(super) fn on_ack(&mut self, delivered: u64) {
-        self.delivered = delivered;
-    }
-
-    pub(super) fn delivered(&self) -> u64 {
-        self.delivered
-    }
-
     /// Processes the newest packet of an ACK (`UpdateRound`). Returns true if a round ends.
     pub(super) fn update(&mut self, prior_delivered: u64) -> bool {
         self.starts = prior_delivered >= self.next_round_delivered;
@@ -40,29 +34,23 @@ impl Rounds {
     pub(super) fn restart(&mut self) {
         self.next_round_delivered = self.delivered;
     }
-
-    /// Returns the number of rounds (`BBR.round_count`).
-    pub(super) fn count(&self) -> u64 {
-        self.count
-    }
-
-    /// True if the current ACK starts a round (`BBR.round_start`).
-    pub(super) fn starts(&self) -> bool {
-        self.starts
-    }
 }
 
 /// Signals of the current round.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LossRound {
-    latest: Latest,
+    pub(super) latest: Latest,
     ends_at: u64,
-    over: bool,
+    /// True if the current ACK ends the round (`BBR.loss_round_start`).
+    pub(super) over: bool,
     /// True if loss was detected in this round (`BBR.is_loss_in_round`).
     pub(super) congested: bool,
     /// True if CE marks were reported in this round.
     pub(super) marked: bool,
-    tally: Tally,
+    /// Totals over the ACKs of the round.
+    pub(super) tally: Tally,
+    /// ACKs that revealed loss: approximates the number of separate lost ranges.
+    events: u32,
     recovery: InRecovery,
 }
 
@@ -71,17 +59,6 @@ pub(super) struct LossRound {
 struct InRecovery {
     when_it_began: bool,
     now: bool,
-}
-
-/// Totals over the ACKs of a round.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Tally {
-    /// Bytes delivered.
-    pub(super) acked: u64,
-    /// Bytes lost.
-    pub(super) lost: u64,
-    /// ACKs that revealed loss: approximates the number of separate lost ranges.
-    pub(super) events: u32,
 }
 
 impl LossRound {
@@ -108,9 +85,8 @@ impl LossRound {
 
     /// Adds the current ACK to the totals.
     pub(super) fn count(&mut self, acked: u64, lost: u64, in_recovery: bool) {
-        self.tally.acked += acked;
-        self.tally.lost += lost;
-        self.tally.events += u32::from(lost > 0);
+        self.tally.add(acked, lost);
+        self.events += u32::from(lost > 0);
         self.recovery.now = in_recovery;
     }
 
@@ -119,7 +95,7 @@ impl LossRound {
     pub(super) fn advance(&mut self, sample: Latest) {
         if self.over {
             self.latest = sample;
-            self.tally = Tally::default();
+            (self.tally, self.events) = (Tally::default(), 0);
             self.congested = false;
             self.marked = false;
             self.recovery.when_it_began = self.recovery.now;
@@ -133,19 +109,6 @@ impl LossRound {
         self.latest = Latest::default();
     }
 
-    /// True if the current ACK ends the round (`BBR.loss_round_start`).
-    pub(super) fn over(&self) -> bool {
-        self.over
-    }
-
-    pub(super) fn latest(&self) -> Latest {
-        self.latest
-    }
-
-    pub(super) fn tally(&self) -> Tally {
-        self.tally
-    }
-
     /// True if a whole round in fast recovery lost several separate ranges, more than one burst
     /// ("Exiting Startup Based on Packet Loss", first and third criterion).
     pub(super) fn persistent(&self) -> bool {
@@ -154,7 +117,7 @@ impl LossRound {
 
     /// True if the round has lost several separate ranges so far, more than one burst.
     pub(super) fn many(&self) -> bool {
-        self.tally.events >= STARTUP_FULL_LOSS_COUNT
+        self.events >= STARTUP_FULL_LOSS_COUNT
     }
 }
 
@@ -166,17 +129,17 @@ mod tests {
     fn round_ends_with_first_packet_sent_after_start() {
         let mut rounds = Rounds::default();
         let update = |rounds: &mut Rounds, prior, delivered| {
-            rounds.on_ack(delivered);
+            rounds.delivered = delivered;
             rounds.update(prior)
         };
         assert!(update(&mut rounds, 0, 1000), "the first delivery ends round zero");
         assert!(!update(&mut rounds, 0, 2000));
         assert!(!update(&mut rounds, 999, 3000));
         assert!(update(&mut rounds, 1000, 4000), "sent when 1000 bytes had been delivered");
-        rounds.on_ack(9000);
+        rounds.delivered = 9000;
         rounds.restart();
         assert!(!update(&mut rounds, 4000, 10_000));
-        assert_eq!(rounds.count(), 2);
+        assert_eq!(rounds.count, 2);
     }
 
     #[test]
@@ -184,13 +147,13 @@ mod tests {
         let mut round = LossRound::default();
         assert!(round.note(5000) && !round.note(6000));
         round.update(Latest { bw: 10, inflight: 3000 }, 4000, 7000);
-        assert!(!round.over());
+        assert!(!round.over);
         round.advance(Latest { bw: 10, inflight: 3000 });
         round.update(Latest { bw: 8, inflight: 2000 }, 5000, 9000);
-        assert!(round.over() && round.congested);
-        assert_eq!((round.latest().bw, round.latest().inflight), (10, 3000), "the best of the round");
+        assert!(round.over && round.congested);
+        assert_eq!((round.latest.bw, round.latest.inflight), (10, 3000), "the best of the round");
         round.advance(Latest { bw: 8, inflight: 2000 });
-        assert_eq!(round.latest().bw, 8);
+        assert_eq!(round.latest.bw, 8);
         assert!(!round.congested);
     }
 

@@ -25,7 +25,6 @@
 
 use std::time::Duration;
 
-use super::full_bw::Verdict;
 use super::long_start::LongStart;
 use super::{Ack, AckEvent, Bbr, BbrConfig, State};
 
@@ -57,14 +56,10 @@ impl Start {
 }
 
 impl Bbr {
-    pub(super) fn enter_startup(&mut self) {
-        self.state = State::Startup;
-    }
-
     pub(super) fn check_full_bw_reached(&mut self, ack: &Ack<'_>) {
-        if self.rounds.starts() {
+        if self.rounds.starts {
             if ack.sample.app_limited {
-                self.full_bw.on_limited_round();
+                self.full_bw.grew = None;
             } else {
                 self.full_bw.on_round(ack.sample.delivery_rate);
             }
@@ -73,7 +68,7 @@ impl Bbr {
             }
         }
         if self.fills_train_estimate(ack.event) || self.resumed_startup_has_queue(ack) {
-            self.full_bw.set_reached(true);
+            self.full_bw.reached = true;
         }
         if self.triples() {
             self.look_for_full_pipe(ack.event);
@@ -94,13 +89,13 @@ impl Bbr {
         }
         if self.startup_loss_is_high(ack) || self.overshot(ack.event) {
             self.undo.state = Some(State::Startup);
-            self.full_bw.set_reached(true);
-            self.bounds.inflight_longterm = self.bdp(self.bw).max(self.loss_round.latest().inflight);
+            self.full_bw.reached = true;
+            self.bounds.inflight_longterm = self.bdp(self.bw).max(self.loss_round.latest.inflight);
         }
-        if self.full_bw.reached() {
+        if self.full_bw.reached {
             self.doubt_end_of_startup();
             self.state = State::Drain;
-            self.start.drain_start_round = self.rounds.count();
+            self.start.drain_start_round = self.rounds.count;
             self.base_loss.on_startup_done();
         }
     }
@@ -126,13 +121,13 @@ impl Bbr {
 
     /// True if the delivery rate grew by 25 % in the last round.
     fn grows(&self) -> bool {
-        self.full_bw.last() == Some(Verdict::Growing)
+        self.full_bw.grew == Some(true)
     }
 
     pub(super) fn check_drain_done(&mut self, event: &AckEvent) {
         if self.state == State::Drain
             && (event.in_flight <= self.inflight(self.bw)
-                || self.rounds.count() > self.start.drain_start_round + MAX_DRAIN_ROUNDS)
+                || self.rounds.count > self.start.drain_start_round + MAX_DRAIN_ROUNDS)
         {
             self.start_probe_bw_down(event.now);
         }
@@ -147,14 +142,14 @@ impl Bbr {
     /// or a round with much loss. Caps the window at the model's limit.
     fn look_for_full_pipe(&mut self, event: &AckEvent) {
         let queue = self.shows_queue(event);
-        let flat = self.rounds.starts() && self.full_bw.last() == Some(Verdict::Flat);
-        let tally = self.loss_round.tally();
-        let loss = self.loss_round.many() && tally.lost > self.tolerated_loss(tally.acked + tally.lost);
+        let flat = self.rounds.starts && self.full_bw.grew == Some(false);
+        let tally = self.loss_round.tally;
+        let loss = self.loss_round.many() && tally.lost > self.tolerated_loss(tally.sent());
         if queue || flat || loss || self.loss_round.marked {
             self.start.triples = false;
             self.cwnd = self.cwnd.min(self.max_inflight());
             self.pacing_rate = 0;
-        } else if self.rounds.starts() {
+        } else if self.rounds.starts {
             self.raise_ceiling();
         }
     }

@@ -42,9 +42,9 @@ impl Bbr {
         self.bounds.restore(&bounds);
         match state {
             Some(State::Startup) if self.state != State::Startup => {
-                self.full_bw.set_reached(false);
+                self.full_bw.reached = false;
                 if self.state != State::ProbeRtt {
-                    self.enter_startup();
+                    self.state = State::Startup;
                 }
             }
             Some(State::ProbeBwUp) if !matches!(self.state, State::ProbeBwUp | State::ProbeRtt) => {
@@ -80,7 +80,7 @@ impl Bbr {
         let over = match self.recovery {
             Recovery::None => false,
             Recovery::Fast => !event.in_recovery(),
-            Recovery::Timeout => !event.in_recovery() && self.rounds.starts() && event.rate.is_some(),
+            Recovery::Timeout => !event.in_recovery() && self.rounds.starts && event.rate.is_some(),
         };
         if over {
             self.recovery = Recovery::None;
