@@ -206,7 +206,7 @@ impl Sender {
     /// window holds no more than that buffer: many connections share a socket then, and what they
     /// would buffer exceeds the CPU's caches.
     pub(crate) fn buffers_ahead(&self) -> bool {
-        self.state != State::Open || self.peer.window.size() > LOOKAHEAD
+        self.state != State::Open || self.peer.window.size > LOOKAHEAD
     }
 
     /// Starts the handshake.
@@ -270,7 +270,7 @@ impl Sender {
 
     /// Returns the shortest RTT of the path.
     pub(crate) fn min_rtt(&self) -> Option<Duration> {
-        self.path.rtt.min_rtt()
+        self.path.rtt.min_rtt
     }
 
     /// True if the zero-copy pool is exhausted and a frame will return soon. Copied packets would
@@ -341,7 +341,7 @@ impl Sender {
             return 0;
         }
         let mss = self.path.mss;
-        let peer = self.peer.window.size() / self.flight.board.span(mss);
+        let peer = self.peer.window.size / self.flight.board.span(mss);
         let packets = peer.min(self.congestion.cwnd / mss as u64).max(1);
         u32::try_from(packets).unwrap_or(u32::MAX)
     }
@@ -463,7 +463,7 @@ impl Endpoint for Sender {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        earlier(earlier(self.timer(), self.keep_alive.deadline()), self.blocked.paced_until())
+        earlier(earlier(self.timer(), self.keep_alive.at), self.blocked.paced_until())
     }
 
     fn poll_event(&mut self) -> Option<SenderEvent> {

@@ -26,7 +26,8 @@ pub(crate) struct Prr {
     recover_fs: u64,
     prr_delivered: u64,
     prr_out: u64,
-    sndcnt: u64,
+    /// Remaining allowance before the next ACK, bytes.
+    pub(crate) sndcnt: u64,
 }
 
 impl Prr {
@@ -65,11 +66,6 @@ impl Prr {
     pub(crate) fn on_sent(&mut self, bytes: u64) {
         self.prr_out += bytes;
         self.sndcnt = self.sndcnt.saturating_sub(bytes);
-    }
-
-    /// Returns the remaining allowance before the next ACK, bytes.
-    pub(crate) fn sndcnt(&self) -> u64 {
-        self.sndcnt
     }
 
     /// `CEIL(prr_delivered * ssthresh / RecoverFS)`, rounded up to segments.
@@ -207,7 +203,7 @@ mod tests {
         assert_eq!(prr.on_ack(&ack), 3 * MSS);
         prr.on_sent(MSS);
         assert_eq!(prr.on_ack(&PrrAck { delivered: 0, ..ack }), 2 * MSS);
-        assert_eq!(prr.sndcnt(), 2 * MSS);
+        assert_eq!(prr.sndcnt, 2 * MSS);
     }
 
     #[test]

@@ -133,7 +133,7 @@ impl LossRecovery for Engine {
 
     fn on_delivered(&mut self, run: &SegmentRun<'_>, ack: &AckArrival<'_>) {
         let AckArrival { now, rtt, largest_acked, next_number, .. } = *ack;
-        let segment = run.first();
+        let segment = run.first;
         self.silent = false;
         let later =
             largest_acked.filter(|largest| segment.sent_count > 1 && *largest < segment.packet_number);
@@ -146,10 +146,10 @@ impl LossRecovery for Engine {
             None => {
                 let srtt = rtt.srtt();
                 rack.on_delivered(now, segment, srtt);
-                if run.count() > 1 {
+                if run.count > 1 {
                     // The first and the last segment suffice: the others lie between them in both
                     // offset and time.
-                    rack.on_delivered(now, run.last(), srtt);
+                    rack.on_delivered(now, run.last, srtt);
                 }
             }
             Some(_) if in_flight => rack.on_spurious(now, segment, next_number),

@@ -90,7 +90,7 @@ impl Episode {
     /// retransmission arrived. Its value is the newest transmission that arrived, which was sent
     /// before the run's last one.
     pub(super) fn on_delivered(&mut self, now: Instant, run: &SegmentRun<'_>, later: Option<u64>) {
-        let segment = run.first();
+        let segment = run.first;
         let in_flight = segment.fate == Fate::InFlight;
         if in_flight && segment.packet_number >= self.first_number {
             // As in slow start, a repaired hole allows two more retransmissions. A spurious
@@ -101,7 +101,7 @@ impl Episode {
                 Some(_) if self.repaired >= MANY_HOLES => 1,
                 Some(_) => 0,
             };
-            let count = u32::try_from(run.count()).unwrap_or(u32::MAX);
+            let count = u32::try_from(run.count).unwrap_or(u32::MAX);
             self.repaired = self.repaired.saturating_add(if later.is_none() { count } else { 0 });
             self.credit = self.credit.map(|credit| credit.saturating_add(count.saturating_mul(more)));
         }

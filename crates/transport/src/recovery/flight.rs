@@ -125,7 +125,7 @@ impl Flight {
             sent.get(first.packet_number).is_some_and(|packet| packet.offset == Some(first.offset))
         };
         let recorded =
-            |run: &SegmentRun<'_>| !measured || (whole(run.first()) && sent.has(&run.packet_numbers()));
+            |run: &SegmentRun<'_>| !measured || (whole(run.first) && sent.has(&run.packet_numbers()));
         let together = |run: &SegmentRun<'_>| !one_by_one && recorded(run);
         board.acknowledge(ack, together, |run| {
             measure(now, rate.as_mut(), sent, run);
@@ -196,12 +196,12 @@ impl Flight {
 /// Reports the delivery of `run` to the delivery-rate estimator.
 fn measure(now: Instant, rate: Option<&mut DeliveryRate>, sent: &SentPackets, run: &SegmentRun<'_>) {
     let Some(rate) = rate else { return };
-    if run.count() > 1 {
+    if run.count > 1 {
         for (bytes, state) in sent.together(run.packet_numbers()) {
             rate.on_delivered(now, &state, bytes);
         }
-    } else if let Some(packet) = sent.get(run.first().packet_number) {
-        rate.on_delivered(now, &packet.state, u64::from(run.first().len));
+    } else if let Some(packet) = sent.get(run.first.packet_number) {
+        rate.on_delivered(now, &packet.state, u64::from(run.first.len));
     }
 }
 

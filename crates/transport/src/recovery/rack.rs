@@ -48,7 +48,7 @@ impl Times {
             now: ack.now,
             srtt: rtt.srtt(),
             rttvar: rtt.rttvar(),
-            min_rtt: rtt.min_rtt().unwrap_or_default(),
+            min_rtt: rtt.min_rtt.unwrap_or_default(),
             mss: ack.mss,
             in_recovery,
         }
@@ -416,7 +416,7 @@ mod tests {
                 board.push(epoch + ms(packet_number), 1000, packet_number);
             }
             let now = epoch + ms(103);
-            board.sack(&(MSS..4 * MSS), |run| rack.on_delivered(now, run.first(), ms(120)));
+            board.sack(&(MSS..4 * MSS), |run| rack.on_delivered(now, run.first, ms(120)));
             let mut lost = Vec::new();
             let again =
                 rack.detect(&times(now, false), &mut board, &mut sent_packets, |s, _| lost.push(s.offset));

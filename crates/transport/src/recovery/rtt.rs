@@ -59,7 +59,8 @@ fn nanos(time: Duration) -> u64 {
 #[expect(clippy::struct_field_names, reason = "the names are the RFCs'")]
 pub(crate) struct Rtt {
     policy: Policy,
-    min_rtt: Option<Duration>,
+    /// Smallest sample.
+    pub(crate) min_rtt: Option<Duration>,
     quality: RttQuality,
 }
 
@@ -174,11 +175,6 @@ impl Rtt {
         self.quality == RttQuality::Sampled
     }
 
-    /// Returns the smallest sample.
-    pub(crate) fn min_rtt(&self) -> Option<Duration> {
-        self.min_rtt
-    }
-
     /// Returns the timeout after one more back-off.
     pub(crate) fn backed_off(&self) -> Duration {
         let mut next = self.clone();
@@ -238,11 +234,11 @@ mod tests {
         rtt.on_handshake(ms(20), Duration::ZERO, RttQuality::Guessed);
         assert_eq!((rtt.srtt(), rtt.rto()), (ms(20), RTO_AFTER_LOST_SYN));
         rtt.on_sample(ms(1400), 1);
-        assert_eq!((rtt.srtt(), rtt.min_rtt(), rtt.rto()), (ms(1400), Some(ms(1400)), ms(4200)));
+        assert_eq!((rtt.srtt(), rtt.min_rtt, rtt.rto()), (ms(1400), Some(ms(1400)), ms(4200)));
         let mut rtt = Rtt::new(RtoPolicy::Rfc6298 { min: ms(200), backoff_max: ms(6000) });
         rtt.on_handshake(ms(200), Duration::ZERO, RttQuality::Sampled);
         rtt.on_sample(ms(280), 1);
-        assert_eq!((rtt.srtt(), rtt.min_rtt()), (ms(210), Some(ms(200))));
+        assert_eq!((rtt.srtt(), rtt.min_rtt), (ms(210), Some(ms(200))));
     }
 
     #[test]
@@ -250,21 +246,21 @@ mod tests {
         let ms = Duration::from_millis;
         let mut rtt = Rtt::new(RtoPolicy::Rfc6298 { min: ms(200), backoff_max: ms(6000) });
         rtt.on_handshake(ms(1), Duration::ZERO, RttQuality::Provisional);
-        assert_eq!((rtt.srtt(), rtt.min_rtt(), rtt.rto()), (ms(1), None, RTO_UNSAMPLED));
+        assert_eq!((rtt.srtt(), rtt.min_rtt, rtt.rto()), (ms(1), None, RTO_UNSAMPLED));
         assert_eq!(rtt.sampled(), None);
         rtt.on_sample(ms(600), 1);
         assert_eq!(rtt.sampled(), Some(ms(600)));
-        assert_eq!((rtt.srtt(), rtt.min_rtt(), rtt.rto()), (ms(600), Some(ms(600)), ms(1800)));
+        assert_eq!((rtt.srtt(), rtt.min_rtt, rtt.rto()), (ms(600), Some(ms(600)), ms(1800)));
     }
 
     #[test]
     fn smallest_sample_is_kept() {
         let mut rtt = Rtt::new(RtoPolicy::Reference);
-        assert_eq!(rtt.min_rtt(), None);
+        assert_eq!(rtt.min_rtt, None);
         for ms in [30, 20, 40] {
             rtt.on_sample(Duration::from_millis(ms), 1);
         }
-        assert_eq!(rtt.min_rtt(), Some(Duration::from_millis(20)));
+        assert_eq!(rtt.min_rtt, Some(Duration::from_millis(20)));
     }
 
     #[test]

@@ -46,9 +46,8 @@ pub(super) struct Chunk {
     /// Index of the first packet in the frame: after the lead and room for the trailer of its
     /// packet, so that the gap between payloads is always the same.
     first: usize,
-    header: usize,
-    mss: usize,
-    trailer: usize,
+    /// Sizes of headers, payloads and trailers.
+    cut: Cut,
     /// Packets that were sealed in place: bit n stands for packet n of the frame.
     sealed: u128,
     /// The stream's count of retransmissions when the first zero-copy batch of this frame was sent.
@@ -59,7 +58,7 @@ impl Chunk {
     /// Returns an empty chunk that begins at `base`, with room for headers and trailers as `cut`
     /// requires.
     pub(super) fn new(frame: Arc<Frame>, base: u64, cut: Cut) -> Self {
-        let Cut { offset, header, mss, trailer } = cut;
+        let Cut { offset, mss, trailer, .. } = cut;
         let into = base.saturating_sub(offset) % mss as u64;
         // `lead` is less than `mss`, so the conversion cannot fail.
         let lead = usize::try_from(into).map_or(0, |into| (mss - into) % mss);
@@ -72,19 +71,7 @@ impl Chunk {
                 (lead, lead + whole_batches(packets.min(most)) * mss)
             }
         };
-        Self {
-            frame,
-            base,
-            written: 0,
-            capacity,
-            lead,
-            first,
-            header,
-            mss,
-            trailer,
-            sealed: 0,
-            zero_copied: None,
-        }
+        Self { frame, base, written: 0, capacity, lead, first, cut, sealed: 0, zero_copied: None }
     }
 
     /// Returns the stream offset after the last byte written.
@@ -98,13 +85,8 @@ impl Chunk {
         if at < self.lead {
             return (at, self.lead - at);
         }
-        let (packet, into) = ((at - self.lead) / self.mss, (at - self.lead) % self.mss);
-        (self.first + packet * self.packet_len() + self.header + into, self.mss - into)
-    }
-
-    /// Returns the length of a packet, bytes.
-    fn packet_len(&self) -> usize {
-        self.header + self.mss + self.trailer
+        let (packet, into) = ((at - self.lead) / self.cut.mss, (at - self.lead) % self.cut.mss);
+        (self.first + packet * self.cut.packet_len() + self.cut.header + into, self.cut.mss - into)
     }
 
     /// Returns the bytes from `at` to the end of the payload, at most `len`.
@@ -122,7 +104,7 @@ impl Chunk {
         }
         let (place, first) = self.locate(self.written);
         let memory = &mut Arc::get_mut(&mut self.frame)?.bytes_mut()[place..];
-        Some(Spare { memory, first, gap: self.trailer + self.header, mss: self.mss, rest })
+        Some(Spare { memory, first, gap: self.cut.trailer + self.cut.header, mss: self.cut.mss, rest })
     }
 
     /// True if a chunk of this size would hold `bytes`, but the rest of this one does not, and this
@@ -142,26 +124,25 @@ impl Chunk {
         let Some(at) = cut.offset.checked_sub(self.base).and_then(|at| usize::try_from(at).ok()) else {
             return 0;
         };
-        let same = (self.header, self.mss, self.trailer) == (cut.header, cut.mss, cut.trailer);
-        let fits = same && at >= self.lead;
-        if !fits || at > self.written || !(at - self.lead).is_multiple_of(self.mss) {
+        let fits = Cut { offset: cut.offset, ..self.cut } == cut && at >= self.lead;
+        if !fits || at > self.written || !(at - self.lead).is_multiple_of(self.cut.mss) {
             return 0;
         }
-        (self.written - at) / self.mss
+        (self.written - at) / self.cut.mss
     }
 
     /// Returns the memory of `count` packets that are [`Chunk::ready`], headers and trailers
     /// included, and its index in the frame. `None` if an unsent batch references the frame.
     pub(super) fn packets(&mut self, cut: Cut, count: usize) -> Option<(usize, &mut [u8])> {
         let at = usize::try_from(cut.offset - self.base).ok()?;
-        let size = self.packet_len();
-        let start = self.first + (at - self.lead) / self.mss * size;
+        let size = self.cut.packet_len();
+        let start = self.first + (at - self.lead) / self.cut.mss * size;
         Some((start, &mut Arc::get_mut(&mut self.frame)?.bytes_mut()[start..start + count * size]))
     }
 
     /// Records that `count` packets from `cut.offset` on were sealed in place.
     pub(super) fn on_sealed(&mut self, cut: Cut, count: usize) {
-        let first = (super::within(cut.offset, self.base) - self.lead) / self.mss;
+        let first = (super::within(cut.offset, self.base) - self.lead) / self.cut.mss;
         let packets = (u128::MAX >> (MAX_SEALED - count)) << first;
         debug_assert_eq!(self.sealed & packets, 0, "a packet is sealed once");
         self.sealed |= packets;
@@ -171,12 +152,12 @@ impl Chunk {
     /// payload. `None` if the byte lies in the frame as it was written.
     pub(super) fn sealed_packet(&self, at: usize) -> Option<(&[u8], usize)> {
         let at = at.checked_sub(self.lead).filter(|_| self.sealed != 0)?;
-        let (packet, into) = (at / self.mss, at % self.mss);
+        let (packet, into) = (at / self.cut.mss, at % self.cut.mss);
         if self.sealed >> packet & 1 == 0 {
             return None;
         }
-        let start = self.first + packet * self.packet_len();
-        Some((&self.frame.bytes()[start..start + self.packet_len()], into))
+        let start = self.first + packet * self.cut.packet_len();
+        Some((&self.frame.bytes()[start..start + self.cut.packet_len()], into))
     }
 
     /// Records that a batch of `len` bytes was sent from this frame, after `resent`

@@ -128,7 +128,7 @@ impl Sender {
         if self.state != State::Open || ack.ack < una {
             return self.stats.stale += 1;
         }
-        let prior = Prior::of(&self.flight.board, self.peer.window.size());
+        let prior = Prior::of(&self.flight.board, self.peer.window.size);
         self.peer.window.on_ack(ack, ack.ack > una, self.flight.next_number());
         if self.flight.board.is_empty() {
             self.note_storing(now, ack);
@@ -278,7 +278,7 @@ impl Sender {
     fn deliver(&mut self, now: Instant, ack: &Ack<'_>, echoes: &Echoes, arrived: &mut Arrived) -> Acked {
         let Self { config, flight, recovery, path, observers, stats, .. } = self;
         // Data counts as delivered when its ACK left, less the unknown least time of an ACK.
-        let delivered_at = now.checked_sub(path.way_back.delay()).unwrap_or(now);
+        let delivered_at = now.checked_sub(path.way_back.delay).unwrap_or(now);
         let Path { rtt, mtu, first_number, .. } = path;
         let blocks = ack.sack.iter();
         let (largest_acked, next_number) = (echoes.largest_acked, flight.next_number());
@@ -294,14 +294,14 @@ impl Sender {
         let overtaking = echoes.prior_largest.filter(|_| uses_sack);
         let mut on_delivered = |run: &SegmentRun<'_>| {
             observers.on_acked(now, run);
-            let newest = run.last();
+            let newest = run.last;
             *impossible |=
                 newest.sent_count == 1 && largest_acked.is_some_and(|largest| newest.packet_number > largest);
             if newest.packet_number < *first_number {
                 *old_path_bytes += run.bytes();
             }
-            if echoes.fresh == Some(run.first().packet_number) {
-                *echoed = Some(run.first().sent_at);
+            if echoes.fresh == Some(run.first.packet_number) {
+                *echoed = Some(run.first.sent_at);
             }
             if let Some(largest) = overtaking {
                 *overtaken = (*overtaken).max(run.newest_below(largest));

@@ -54,8 +54,8 @@ pub(crate) struct BlockedTime {
     total: [Duration; 5],
     /// Bytes in flight when sending stopped.
     in_flight: u64,
-    /// True if the application filled all the room at its last call.
-    filled_room: bool,
+    /// True if the application filled all the room at its last call, and so would have written more.
+    pub(super) filled_room: bool,
     /// Time at which all data of the last write had been sent.
     drained_at: Option<Instant>,
     /// True if the pacing deadline is void: the transfer is over, or the paced packet is not
@@ -68,11 +68,6 @@ impl BlockedTime {
     pub(crate) fn on_asked(&mut self, filled: bool) {
         self.filled_room = filled;
         self.drained_at = None;
-    }
-
-    /// True if the application would have written more with more room.
-    pub(crate) fn filled_room(&self) -> bool {
-        self.filled_room
     }
 
     /// Returns true if the sender is app-limited, now that all written data is sent. False within

@@ -256,7 +256,7 @@ impl Sender {
             // one.
             self.give_up_timer.on_answer(now);
         }
-        let (lost_to, prior) = (self.timeout_cause(), Prior::of(&self.flight.board, self.peer.window.size()));
+        let (lost_to, prior) = (self.timeout_cause(), Prior::of(&self.flight.board, self.peer.window.size));
         // The back-off ends at the give-up time.
         let next_rto = self.path.rtt.backed_off().min(self.give_up_timer.time_left(now));
         let no_ack = AckOutcome::none(now, self.path.mss as u64, self.peer.duplicates, self.has_room());

@@ -112,7 +112,7 @@ impl CongestionControl {
 
     /// True if the sender is cwnd-limited.
     pub(super) fn is_limiting(&self, blocked: &BlockedTime) -> bool {
-        let cwnd = self.cwnd.saturating_sub(self.under_way.bytes());
+        let cwnd = self.cwnd.saturating_sub(self.under_way.bytes);
         blocked.used_cwnd(cwnd, self.capped || self.controller.pacing_rate().is_none())
     }
 
@@ -131,7 +131,7 @@ impl CongestionControl {
     /// does not count (RFC 5681, section 3.2, step 2; RFC 6675, section 5, step 4.2). Nor does what
     /// is under way.
     pub(super) fn flight_size(&self, prior: &Prior, blocked: &BlockedTime) -> u64 {
-        let window = self.cwnd.saturating_sub(self.under_way.bytes());
+        let window = self.cwnd.saturating_sub(self.under_way.bytes);
         if self.is_limiting(blocked) {
             window
         } else {
@@ -142,7 +142,7 @@ impl CongestionControl {
     /// Returns the bytes that the window allows with `in_flight` bytes in flight.
     pub(super) fn room(&self, in_flight: u64) -> u64 {
         match &self.prr {
-            Some(prr) => prr.sndcnt(),
+            Some(prr) => prr.sndcnt,
             None => self.cwnd.min(self.early.unwrap_or(u64::MAX)).saturating_sub(in_flight),
         }
     }
@@ -205,7 +205,7 @@ impl CongestionControl {
     pub(super) fn on_ack_in_recovery(&mut self, delivered: u64, pipe: u64, safe: bool) {
         if let Some(prr) = &mut self.prr {
             let ssthresh = self.controller.ssthresh().unwrap_or(u64::MAX);
-            let ssthresh = ssthresh.saturating_add(self.under_way.bytes());
+            let ssthresh = ssthresh.saturating_add(self.under_way.bytes);
             prr.on_ack(&PrrAck { delivered, pipe, ssthresh, safe });
         }
     }
@@ -222,7 +222,7 @@ impl CongestionControl {
 
     /// Returns the controller's window and what is under way, within the limits.
     fn window(&self, config: &SenderConfig, mss: usize) -> u64 {
-        config.within_memory(self.controller.cwnd().saturating_add(self.under_way.bytes()), mss)
+        config.within_memory(self.controller.cwnd().saturating_add(self.under_way.bytes), mss)
     }
 
     /// True if the controller is in slow start.
@@ -298,7 +298,7 @@ impl CongestionControl {
     /// new path changes the window by other rules.
     pub(super) fn forget_recovery(&mut self) {
         self.prr = None;
-        self.cwnd = self.cwnd.saturating_sub(self.under_way.bytes());
+        self.cwnd = self.cwnd.saturating_sub(self.under_way.bytes);
         self.under_way = UnderWay::default();
         self.undoable = false;
     }
@@ -311,7 +311,7 @@ impl Sender {
         let Flight { board, rate: Some(delivery), .. } = flight else { return };
         congestion.early = None;
         let cwnd_limited = congestion.is_limiting(&self.blocked);
-        let min_rtt = path.rtt.min_rtt().unwrap_or_default();
+        let min_rtt = path.rtt.min_rtt.unwrap_or_default();
         let lost = congestion.take_lost();
         congestion.recent_loss.update(outcome, path.rtt.srtt(), lost);
         if congestion.controller.train() > 0
@@ -320,7 +320,7 @@ impl Sender {
             congestion.controller.on_train(train);
         }
         let rate = delivery.sample(min_rtt);
-        let way_back = path.way_back.delay();
+        let way_back = path.way_back.delay;
         let bytes = outcome.bytes - outcome.old_path_bytes;
         let growth = congestion.growth(outcome.now, bytes, rate, way_back);
         let newly_delivered = delivery.newly_delivered(bytes);

@@ -77,7 +77,7 @@ impl fmt::Display for EcnFailure {
 
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct PathEcn {
-    state: EcnState,
+    pub(super) state: EcnState,
     /// Newest counts reported by the receiver.
     counts: Marks,
     /// Number of the first transmission on this path.
@@ -104,10 +104,6 @@ impl PathEcn {
     /// Returns the initial state; `wanted` if ECN is enabled.
     pub(super) fn new(wanted: bool) -> Self {
         Self { state: if wanted { EcnState::Testing } else { EcnState::Off }, ..Self::default() }
-    }
-
-    pub(super) fn state(&self) -> EcnState {
-        self.state
     }
 
     /// Returns the codepoint of data packets.
@@ -218,21 +214,21 @@ mod tests {
     #[test]
     fn consistent_counts_validate_path() {
         let mut ecn = PathEcn::new(true);
-        assert_eq!((ecn.state(), ecn.codepoint()), (EcnState::Testing, Ecn::Ect0));
+        assert_eq!((ecn.state, ecn.codepoint()), (EcnState::Testing, Ecn::Ect0));
         assert_eq!(ecn.on_report(counts(0, 0, 0)), 0);
-        assert_eq!(ecn.state(), EcnState::Testing, "nothing arrived");
+        assert_eq!(ecn.state, EcnState::Testing, "nothing arrived");
         assert_eq!(ecn.on_report(counts(5, 1, 4)), 1);
         assert_eq!(ecn.on_report(counts(9, 3, 6)), 2);
         assert_eq!(ecn.on_report(counts(7, 1, 6)), 0, "overtaken by the one before");
         assert_eq!(ecn.on_report(counts(10, 3, 7)), 0);
-        assert_eq!((ecn.state(), ecn.codepoint()), (EcnState::On, Ecn::Ect0));
+        assert_eq!((ecn.state, ecn.codepoint()), (EcnState::On, Ecn::Ect0));
     }
 
     #[test]
     fn counts_wrap() {
         let mut ecn = PathEcn { counts: counts(u32::MAX - 1, u32::MAX, u32::MAX), ..PathEcn::new(true) };
         assert_eq!(ecn.on_report(counts(2, 1, 1)), 2);
-        assert_eq!(ecn.state(), EcnState::On);
+        assert_eq!(ecn.state, EcnState::On);
     }
 
     #[test]
@@ -246,13 +242,13 @@ mod tests {
             let mut ecn = PathEcn::new(true);
             ecn.on_report(counts(10, 1, 9));
             assert_eq!(ecn.on_report(then), 0, "{then:?}");
-            assert_eq!((ecn.state().failure(), ecn.codepoint()), (Some(failure), Ecn::NotEct), "{then:?}");
+            assert_eq!((ecn.state.failure(), ecn.codepoint()), (Some(failure), Ecn::NotEct), "{then:?}");
             assert_eq!(ecn.on_report(counts(20, 9, 11)), 0, "{then:?}");
-            assert_eq!(ecn.state().name(), "failed");
+            assert_eq!(ecn.state.name(), "failed");
         }
         let mut ecn = PathEcn::new(true);
         ecn.on_report(counts(1, 0, 0));
-        assert_eq!(ecn.state(), EcnState::Failed(EcnFailure::Bleached), "from the first");
+        assert_eq!(ecn.state, EcnState::Failed(EcnFailure::Bleached), "from the first");
     }
 
     #[test]
@@ -260,42 +256,42 @@ mod tests {
         let black_hole = EcnState::Failed(EcnFailure::BlackHole);
         let mut ecn = PathEcn::new(true);
         ecn.on_timeout(10);
-        assert_eq!(ecn.state(), black_hole);
+        assert_eq!(ecn.state, black_hole);
         let mut ecn = PathEcn::new(true);
         ecn.on_timeout(2);
         ecn.on_timeout(3);
-        assert_eq!(ecn.state(), EcnState::Testing);
+        assert_eq!(ecn.state, EcnState::Testing);
         ecn.on_timeout(4);
-        assert_eq!(ecn.state(), black_hole);
+        assert_eq!(ecn.state, black_hole);
         let mut ecn = PathEcn::new(true);
         for n in 1..5 {
             ecn.on_report(counts(n, 0, n));
             ecn.on_timeout(100);
             ecn.on_timeout(200);
-            assert_eq!(ecn.state(), EcnState::On, "it has been heard of since");
+            assert_eq!(ecn.state, EcnState::On, "it has been heard of since");
         }
         ecn.on_timeout(300);
-        assert_eq!(ecn.state(), black_hole);
+        assert_eq!(ecn.state, black_hole);
     }
 
     #[test]
     fn new_path_is_validated_again() {
         let mut ecn = PathEcn::new(true);
         ecn.on_report(counts(10, 0, 0));
-        assert_eq!(ecn.state(), EcnState::Failed(EcnFailure::Bleached));
+        assert_eq!(ecn.state, EcnState::Failed(EcnFailure::Bleached));
         ecn.on_report(counts(20, 0, 0));
         // Numbers 20 to 24 may still arrive, and they left without a codepoint.
         ecn.restart(25, Some(19));
-        assert_eq!((ecn.state(), ecn.codepoint()), (EcnState::Testing, Ecn::Ect0));
+        assert_eq!((ecn.state, ecn.codepoint()), (EcnState::Testing, Ecn::Ect0));
         let mut moved = ecn;
         assert_eq!(ecn.on_report(counts(35, 2, 8)), 2);
-        assert_eq!(ecn.state(), EcnState::On);
+        assert_eq!(ecn.state, EcnState::On);
         assert_eq!(ecn.on_report(counts(36, 2, 8)), 0);
-        assert_eq!(ecn.state(), EcnState::Failed(EcnFailure::Bleached), "one more than may be late");
+        assert_eq!(ecn.state, EcnState::Failed(EcnFailure::Bleached), "one more than may be late");
         moved.on_timeout(34);
-        assert_eq!(moved.state(), EcnState::Testing, "9 packets of the new path");
+        assert_eq!(moved.state, EcnState::Testing, "9 packets of the new path");
         moved.on_timeout(35);
-        assert_eq!(moved.state(), EcnState::Failed(EcnFailure::BlackHole));
+        assert_eq!(moved.state, EcnState::Failed(EcnFailure::BlackHole));
     }
 
     #[test]
@@ -316,7 +312,7 @@ mod tests {
             for _ in 0..9 {
                 ecn.on_timeout(99);
             }
-            assert_eq!((ecn.state(), ecn.codepoint()), (EcnState::Off, Ecn::NotEct));
+            assert_eq!((ecn.state, ecn.codepoint()), (EcnState::Off, Ecn::NotEct));
         }
     }
 

@@ -63,7 +63,7 @@ impl Sender {
                 let rtt = now.saturating_duration_since(last);
                 let quality = if attempts <= 1 { RttQuality::Sampled } else { RttQuality::Guessed };
                 self.learn_path(now, rtt, quality, None);
-                self.peer.window.open(window);
+                self.peer.window.size = window;
                 self.path.ecn.refuse();
                 self.pace(now);
                 self.enter_open(now, rtt);
@@ -88,7 +88,7 @@ impl Sender {
         // A requested link is not part of the path that is known.
         let known = peer.known.filter(|_| link.is_none());
         self.learn_path(now, peer.rtt + link.unwrap_or_default(), quality, known);
-        self.peer.window.open(peer.window);
+        self.peer.window.size = peer.window;
         self.meet(peer.params);
         if peer.is_remembered {
             let initial = u64::from(self.config.initial_window) * self.path.mss as u64;
@@ -146,7 +146,7 @@ impl Sender {
     /// under the new keys.
     pub(crate) fn reopen(&mut self, now: Instant, codec: NativeCodec, peer: &Established) {
         self.codec = Codec::Native(codec);
-        self.peer.window.open(peer.window);
+        self.peer.window.size = peer.window;
         self.peer.params = Some(peer.params);
         self.give_up_timer.restart(now);
         self.on_path_changed(now);

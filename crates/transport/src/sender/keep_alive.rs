@@ -9,20 +9,12 @@ const INTERVAL: Duration = Duration::from_secs(10);
 /// Timer of the next keep-alive.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct KeepAlive {
-    at: Option<Instant>,
-    due: bool,
+    pub(super) at: Option<Instant>,
+    /// True if a keep-alive is to be sent.
+    pub(super) due: bool,
 }
 
 impl KeepAlive {
-    /// Returns the deadline of the timer.
-    pub(super) fn deadline(&self) -> Option<Instant> {
-        self.at
-    }
-
-    pub(super) fn is_due(&self) -> bool {
-        self.due
-    }
-
     /// Restarts the timer if the transfer is `idle`, else stops it. `idle_timeout` is the
     /// receiver's, if known: three keep-alives fit into it.
     pub(super) fn restart(
@@ -65,9 +57,9 @@ mod tests {
         let mut timer = KeepAlive::default();
         for (idle_timeout, interval) in [(None, 10), (Some(3), 1), (Some(60), 10)] {
             timer.restart(now, true, || idle_timeout.map(secs));
-            assert_eq!(timer.deadline(), Some(now + secs(interval)));
+            assert_eq!(timer.at, Some(now + secs(interval)));
             timer.expire(now + secs(interval), true);
-            assert!(timer.is_due() && timer.deadline().is_none());
+            assert!(timer.due && timer.at.is_none());
             timer.cancel();
         }
     }

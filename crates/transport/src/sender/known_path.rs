@@ -53,7 +53,7 @@ impl Sender {
     pub(crate) fn known_path(&self) -> Option<KnownPath> {
         let is_measured = self.path.rtt.is_measured() && self.config.link_request.is_none();
         let rtt = self.path.rtt.sampled().filter(|_| is_measured)?;
-        let min_rtt = self.path.rtt.min_rtt().unwrap_or(rtt).as_nanos();
+        let min_rtt = self.path.rtt.min_rtt.unwrap_or(rtt).as_nanos();
         let delivered = u128::from(self.congestion.fastest) * min_rtt / 1_000_000_000;
         let delivered = u64::try_from(delivered).unwrap_or(u64::MAX);
         Some(KnownPath {
@@ -61,7 +61,7 @@ impl Sender {
             window: delivered.min(self.congestion.cwnd),
             early: 0,
             packet_size: self.path.mtu.as_ref().map_or(0, PathMtu::size),
-            refuses_ecn: self.path.ecn.state().failure().is_some(),
+            refuses_ecn: self.path.ecn.state.failure().is_some(),
             loss: (1000 * self.congestion.lost).div_ceil((self.congestion.lost + self.acknowledged()).max(1)),
         })
     }

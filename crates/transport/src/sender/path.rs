@@ -106,7 +106,7 @@ impl Path {
     /// `echoed`, if that is known.
     pub(super) fn on_ack(&mut self, now: Instant, sent_us: Option<u32>, echoed: Option<Instant>) {
         let round_trip = echoed.map(|sent_at| now.saturating_duration_since(sent_at));
-        self.way_back.on_ack(now, sent_us, round_trip, self.rtt.min_rtt().unwrap_or_default());
+        self.way_back.on_ack(now, sent_us, round_trip, self.rtt.min_rtt.unwrap_or_default());
     }
 
     /// True if this transmission left before the path changed.
@@ -159,7 +159,7 @@ impl Path {
 
     /// Begins the estimate without the way back, once an ACK waited there.
     fn split_way_back(&mut self) {
-        if self.forward.is_none() && !self.way_back.delay().is_zero() {
+        if self.forward.is_none() && !self.way_back.delay.is_zero() {
             self.forward = Some(Box::new(self.rtt.clone()));
         }
     }
@@ -172,13 +172,13 @@ impl Path {
     /// Subtracts the delay of the way back from the RTT sample of an ACK, but leaves no less than
     /// the minimum RTT.
     pub(super) fn without_way_back(&self, rtt: Duration) -> Duration {
-        rtt.saturating_sub(self.way_back.delay()).max(self.rtt.min_rtt().unwrap_or_default())
+        rtt.saturating_sub(self.way_back.delay).max(self.rtt.min_rtt.unwrap_or_default())
     }
 
     /// True if ACKs wait so long on the way back that it is presumably the bottleneck.
     pub(super) fn has_slow_return(&self) -> bool {
-        let delay = self.way_back.delay();
-        let min_rtt = self.rtt.min_rtt().unwrap_or_default();
+        let delay = self.way_back.delay;
+        let min_rtt = self.rtt.min_rtt.unwrap_or_default();
         delay >= SLOW_RETURN_DELAY && delay * SLOW_RETURN_PART_OF_RTT >= min_rtt
     }
 
@@ -186,7 +186,7 @@ impl Path {
     /// minimum RTT (RFC 9002, section 5.3).
     fn without_delay(&self, rtt: Duration, delay: Duration) -> Duration {
         let without = rtt.saturating_sub(delay);
-        let plausible = without >= self.rtt.min_rtt().unwrap_or_default() && !without.is_zero();
+        let plausible = without >= self.rtt.min_rtt.unwrap_or_default() && !without.is_zero();
         if plausible { without } else { rtt }
     }
 

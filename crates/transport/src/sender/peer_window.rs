@@ -29,7 +29,7 @@ pub(super) struct Peer {
 #[derive(Debug, Default)]
 pub(super) struct PeerWindow {
     /// Packets (classic) or bytes (native) from `snd_una` on.
-    size: u64,
+    pub(super) size: u64,
     /// Echo (newest transmission received, and ACK delay) of the ACK that set the window. A larger
     /// packet number, or the same with a larger delay, shows a later ACK.
     set_by: Option<Echo>,
@@ -46,16 +46,6 @@ struct Persist {
 }
 
 impl PeerWindow {
-    /// Returns the window from `snd_una` on, packets (classic) or bytes (native).
-    pub(super) fn size(&self) -> u64 {
-        self.size
-    }
-
-    /// Sets the window offered before any ACK.
-    pub(super) fn open(&mut self, size: u64) {
-        self.size = size;
-    }
-
     /// True if a full packet fits, which occupies `span` sequence numbers.
     pub(super) fn has_room(&self, span: u64) -> bool {
         self.size >= span

@@ -159,12 +159,12 @@ impl SenderStats {
             ssthresh: sender.congestion.controller.ssthresh(),
             in_flight: board.in_flight(),
             srtt: rtt.sampled(),
-            min_rtt: rtt.min_rtt(),
+            min_rtt: rtt.min_rtt,
             rto: rtt.rto(),
             bytes_written: sender.stream.end(),
             crc: sender.stream.buffer.crc(),
             waited: sender.blocked.times(),
-            ecn: sender.path.ecn.state(),
+            ecn: sender.path.ecn.state,
             ..Self::from(&sender.stats)
         }
     }

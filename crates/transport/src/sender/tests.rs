@@ -122,7 +122,7 @@ impl Script {
 
     /// Waits for the timer of the next keep-alive.
     fn expire_keep_alive(&mut self) {
-        let due = self.sender.keep_alive.deadline().expect("no keep-alive is due");
+        let due = self.sender.keep_alive.at.expect("no keep-alive is due");
         self.at_exactly(due - self.epoch);
     }
 

@@ -106,13 +106,13 @@ impl Sender {
             return if fits { Next::Fresh(Fresh::single(len)) } else { Next::Wait(Blocked::Cwnd) };
         }
         // An application that uses `spare_now` writes nothing while the windows are full.
-        let wanted = if len == 0 && self.blocked.filled_room() { self.path.mss } else { len };
+        let wanted = if len == 0 && self.blocked.filled_room { self.path.mss } else { len };
         match self.windows_allow(wanted) {
             Ok(()) if len == self.path.mss => {
                 Next::Fresh(Fresh { count: self.run_len(), ..Fresh::single(len) })
             }
             Ok(()) if len > 0 => Next::Fresh(Fresh::single(len)),
-            _ if self.keep_alive.is_due() => Next::KeepAlive,
+            _ if self.keep_alive.due => Next::KeepAlive,
             Ok(()) => Next::Wait(Blocked::NoData),
             Err(blocked) => Next::Wait(blocked),
         }
@@ -130,7 +130,7 @@ impl Sender {
     /// Returns the number of full segments that fit the receive window.
     fn peer_room(&self) -> u64 {
         let board = &self.flight.board;
-        self.peer.window.size().saturating_sub(board.flight_size()) / board.span(self.path.mss)
+        self.peer.window.size.saturating_sub(board.flight_size()) / board.span(self.path.mss)
     }
 
     /// Returns the payload length of a path MTU probe, if one is due. If the congestion window is
@@ -142,7 +142,7 @@ impl Sender {
         let roomy = len as u64 <= self.congestion.cwnd / MTU_PROBE_CWND_DIVISOR || self.cwnd_allows(len);
         // A zero-window probe, or a segment that the receive window cuts off, says nothing about
         // the path MTU.
-        let taken = board.flight_size() + board.span(len) <= self.peer.window.size();
+        let taken = board.flight_size() + board.span(len) <= self.peer.window.size;
         (written && self.congestion.prr.is_none() && taken && roomy).then_some(len)
     }
 
@@ -229,7 +229,7 @@ impl Sender {
 
     fn peer_allows(&self, len: usize) -> bool {
         let board = &self.flight.board;
-        board.is_empty() || board.flight_size() + board.span(len) <= self.peer.window.size()
+        board.is_empty() || board.flight_size() + board.span(len) <= self.peer.window.size
     }
 
     /// True if the segment at `offset` lies beyond the receive window, so that the receiver dropped
@@ -239,7 +239,7 @@ impl Sender {
         let base = board.una_offset();
         let packets = board.span(self.path.mss) == 1;
         let end = board.find(offset).map_or(base, Segment::end);
-        !packets && offset > base && end - base > self.peer.window.size()
+        !packets && offset > base && end - base > self.peer.window.size
     }
 
     fn cwnd_allows(&self, len: usize) -> bool {

@@ -19,7 +19,8 @@ const SLOW_START_GROWTH: u64 = 2;
 /// Estimator of the bytes in flight that have arrived.
 #[derive(Debug, Default)]
 pub(super) struct UnderWay {
-    bytes: u64,
+    /// Bytes that have presumably arrived without an ACK.
+    pub(super) bytes: u64,
     /// `None` before the first ACK, and with controllers that need no estimate.
     acks: Option<Box<Acks>>,
 }
@@ -67,11 +68,6 @@ impl UnderWay {
         }
     }
 
-    /// Returns the bytes that have presumably arrived without an ACK.
-    pub(super) fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
     /// Returns the part of `acked` bytes by which a window grows in slow start. In a round trip the
     /// window and these bytes together are acknowledged; the window shall double.
     pub(super) fn share_of(&self, window: u64, acked: u64) -> u64 {
@@ -96,7 +92,7 @@ mod tests {
             now += ms(gap_ms);
             under_way.on_ack(now, Some(*rate), ms(delay_ms), slow_start);
         }
-        under_way.bytes()
+        under_way.bytes
     }
 
     #[test]

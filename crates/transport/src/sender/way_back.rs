@@ -26,8 +26,9 @@ pub(super) struct WayBack {
     fastest: [Option<i64>; 2],
     /// Round trip of the newest ACK that measured one.
     round_trip: Duration,
-    /// Delay of the newest ACK.
-    delay: Duration,
+    /// Time that the newest ACK took beyond the fastest one of the last minute or two; zero in the
+    /// classic format.
+    pub(super) delay: Duration,
 }
 
 impl WayBack {
@@ -63,12 +64,6 @@ impl WayBack {
         }
         self.delay = self.delay.min(self.round_trip.saturating_sub(min_rtt));
     }
-
-    /// Returns how much longer the newest ACK took than the fastest one of the last minute or two;
-    /// zero in the classic format.
-    pub(super) fn delay(&self) -> Duration {
-        self.delay
-    }
 }
 
 #[cfg(test)]
@@ -84,7 +79,7 @@ mod tests {
         min_rtt: Duration,
     ) -> Duration {
         way_back.on_ack(now, sent_us, round_trip, min_rtt);
-        way_back.delay()
+        way_back.delay
     }
 
     /// Feeds ACKs that leave at these times by a clock with an offset, and take so long.

@@ -41,29 +41,17 @@ impl Segment {
 /// consecutive transmissions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SegmentRun<'a> {
-    pub(super) first: &'a Segment,
-    pub(super) last: &'a Segment,
+    /// Oldest segment, in its state before the ACK.
+    pub(crate) first: &'a Segment,
+    /// Newest segment, in its state before the ACK.
+    pub(crate) last: &'a Segment,
     /// Number of segments, at least 1.
-    pub(super) count: u64,
+    pub(crate) count: u64,
 }
 
 impl<'a> SegmentRun<'a> {
     pub(crate) fn single(segment: &'a Segment) -> Self {
         Self { first: segment, last: segment, count: 1 }
-    }
-
-    /// Returns the oldest segment, in its state before the ACK.
-    pub(crate) fn first(&self) -> &'a Segment {
-        self.first
-    }
-
-    /// Returns the newest segment, in its state before the ACK.
-    pub(crate) fn last(&self) -> &'a Segment {
-        self.last
-    }
-
-    pub(crate) fn count(&self) -> u64 {
-        self.count
     }
 
     /// Returns the total length, bytes.

@@ -74,7 +74,7 @@ fn fates_move_between_counts() {
     let mut board = board(Numbering::Bytes, epoch(), 6);
     let mut told = Vec::new();
     assert_eq!(
-        board.sack(&(300..520), |run| told.push(run.first().offset)),
+        board.sack(&(300..520), |run| told.push(run.first.offset)),
         200,
         "a block's last half does not count"
     );
@@ -116,7 +116,7 @@ fn lengths(lengths: &[u32]) -> Scoreboard {
 /// Packet numbers and bytes of the run of the first `count` segments.
 fn run(board: &Scoreboard, count: usize) -> Option<(u64, u64, u64)> {
     let run = board.plain_run(count)?;
-    assert_eq!(run.count(), count as u64);
+    assert_eq!(run.count, count as u64);
     Some((*run.packet_numbers().start(), *run.packet_numbers().end(), run.bytes()))
 }
 

@@ -142,7 +142,7 @@ impl Both {
                 let beyond = if random(10) == 0 { 300 } else { 0 };
                 let block = at.min(other)..at.max(other) + beyond;
                 let mut told = Vec::new();
-                let bytes = self.board.sack(&block, |run| told.push(run.first().offset));
+                let bytes = self.board.sack(&block, |run| told.push(run.first.offset));
                 assert_eq!((bytes, told), self.model.sack(&block), "{block:?}");
                 assert_eq!(self.board.sack(&block, |_| panic!("told before")), 0, "{block:?}");
             }
