@@ -52,15 +52,6 @@ impl WireId {
 
 type Ends = (NodeId, NodeId);
 
-/// First wire of a route.
-#[derive(Debug, Clone, Copy)]
-struct Route {
-    wire: WireId,
-    direction: Direction,
-    /// Index of this route in [`Network::flows`], which is also the tag of its packets on wires.
-    flow: u32,
-}
-
 /// Packets of one route.
 #[derive(Debug)]
 struct Flow {
@@ -103,7 +94,8 @@ pub(crate) struct Network {
     wires: Vec<Path>,
     /// Air of the wires that are of one 802.11 cell.
     air: Air,
-    routes: BTreeMap<Ends, Route>,
+    /// Indices in `flows`, which are also the tags of packets on wires.
+    routes: BTreeMap<Ends, u32>,
     /// Route for each packet tag. Entries are never removed, because packets of a replaced route
     /// may still be on its wires.
     flows: Vec<Flow>,
@@ -184,7 +176,7 @@ impl Network {
 
     fn add_flow(&mut self, ends: Ends, direction: Direction, hops: Vec<Hop>) {
         let flow = u32::try_from(self.flows.len()).expect("fewer routes than 2^32 fit in memory");
-        self.routes.insert(ends, Route { wire: hops[0].wire, direction, flow });
+        self.routes.insert(ends, flow);
         self.flows.push(Flow { ends, direction, hops, backlog: 0, source_waits: false });
     }
 
@@ -201,10 +193,13 @@ impl Network {
         self.wires[wire.index()].link_mut(direction)
     }
 
+    fn flow(&self, ends: Ends) -> Option<&Flow> {
+        self.routes.get(&ends).map(|flow| &self.flows[*flow as usize])
+    }
+
     /// Returns the wires of a route with their direction; none if there is no route.
     pub(crate) fn hops(&self, ends: Ends) -> Vec<(WireId, Direction)> {
-        let Some(route) = self.routes.get(&ends) else { return Vec::new() };
-        let flow = &self.flows[route.flow as usize];
+        let Some(flow) = self.flow(ends) else { return Vec::new() };
         flow.hops.iter().map(|hop| (hop.wire, flow.direction)).collect()
     }
 
@@ -217,21 +212,20 @@ impl Network {
 
     /// Returns the number of packets of a route dropped by each wire for each cause, if not zero.
     pub(crate) fn drops(&self, ends: Ends) -> Vec<(WireId, DropCause, u64)> {
-        let Some(route) = self.routes.get(&ends) else { return Vec::new() };
-        let hops = self.flows[route.flow as usize].hops.iter();
+        let Some(flow) = self.flow(ends) else { return Vec::new() };
         let of_hop = |hop: &Hop| {
             let wire = hop.wire;
             let counts = DropCause::ALL.into_iter().zip(hop.dropped).filter(|(_, count)| *count > 0);
             counts.map(move |(cause, count)| (wire, cause, count)).collect::<Vec<_>>()
         };
-        hops.flat_map(of_hop).collect()
+        flow.hops.iter().flat_map(of_hop).collect()
     }
 
     /// Returns whether fewer than `limit` packets from `from` to `to` are inside the first wire. If
     /// not, wakes the node `from` when one leaves it. Without a route there is always room.
     pub(crate) fn has_room(&mut self, (from, to): Ends, limit: u64) -> bool {
-        let Some(route) = self.routes.get(&(from, to)) else { return true };
-        let flow = &mut self.flows[route.flow as usize];
+        let Some(flow) = self.routes.get(&(from, to)) else { return true };
+        let flow = &mut self.flows[*flow as usize];
         flow.source_waits = flow.backlog >= limit;
         !flow.source_waits
     }
@@ -322,7 +316,7 @@ impl Network {
                 interceptor.on_sent(now, from, to, datagram);
             }
         }
-        let Some(&Route { wire, direction, flow }) = self.routes.get(&(from, to)) else {
+        let Some(&tag) = self.routes.get(&(from, to)) else {
             let mut bytes = self.pool.pop().unwrap_or_default();
             bytes.clear();
             bytes.extend_from_slice(batch.bytes());
@@ -332,8 +326,10 @@ impl Network {
         let elapsed = now.saturating_duration_since(self.epoch);
         let ecn = self.ecn_rewrite.map_or(Some(batch.ecn()), |rewrite| rewrite(elapsed, batch.ecn()));
         let Some(ecn) = ecn else { return };
+        let Flow { hops, direction, .. } = &self.flows[tag as usize];
+        let (wire, direction) = (hops[0].wire, *direction);
         for datagram in batch.datagrams() {
-            let packet = Packet::from(datagram.to_vec()).with_tag(flow).with_ecn(ecn);
+            let packet = Packet::from(datagram.to_vec()).with_tag(tag).with_ecn(ecn);
             self.enter(now, wire, direction, packet);
         }
         self.rescheduled.push((wire, direction));
