@@ -200,7 +200,7 @@ pub trait Controller: Debug + Send {
 }
 
 /// Returns the bytes that `rate` bytes per second deliver in `time`.
-fn volume(rate: u64, time: Duration) -> u64 {
+pub(crate) fn volume(rate: u64, time: Duration) -> u64 {
     let bytes = u128::from(rate) * time.as_nanos() / 1_000_000_000;
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }

@@ -157,12 +157,7 @@ impl SendBuffer {
     /// Copies the bytes from `offset` on into `out`. All of them must be written and not released,
     /// and none may be sealed.
     pub(crate) fn copy_to(&mut self, offset: u64, out: &mut [u8]) {
-        let mut rest = out;
-        self.for_pieces(offset, rest.len(), |_, _, piece| {
-            let (head, tail) = std::mem::take(&mut rest).split_at_mut(piece.len());
-            head.copy_from_slice(piece);
-            rest = tail;
-        });
+        self.copy_opened(offset, out, |packet| packet);
     }
 
     /// Same as [`SendBuffer::copy_to`], also for sealed packets. `open` opens a copy of a packet in

@@ -81,12 +81,14 @@ impl Algorithm {
         match self {
             Self::Fixed(packets) => Box::new(Fixed::new(mss, packets)),
             Self::Reno => {
-                let reno = Reno::new(mss, first).with_pacing(paced);
-                Box::new(reno.with_loss_window(loss_window))
+                let mut reno = Reno::new(mss, first);
+                (reno.paced, reno.loss_window) = (paced, loss_window.max(1));
+                Box::new(reno)
             }
             Self::Cubic => {
-                let cubic = Cubic::new(mss, first, SlowStart::HyStart { paced });
-                Box::new(cubic.with_loss_window(loss_window))
+                let mut cubic = Cubic::new(mss, first, SlowStart::HyStart { paced });
+                cubic.loss_window = loss_window.max(1);
+                Box::new(cubic)
             }
             Self::Bbr => {
                 let initial_cwnd = u64::from(initial_window.max(1)) * mss;

@@ -41,7 +41,7 @@ pub(crate) enum SlowStart {
 pub(crate) struct Cubic {
     mss: u64,
     /// Window after a timeout, packets.
-    loss_window: u32,
+    pub(super) loss_window: u32,
     hystart: Option<HyStart>,
     paced: bool,
     window: Window,
@@ -97,7 +97,7 @@ impl Epoch {
 
 impl Cubic {
     /// Starts in slow start with `initial_window_packets` segments of `mss` bytes (at least one).
-    /// After a timeout the window is one segment, unless [`Self::with_loss_window`] changes it.
+    /// After a timeout the window is one segment.
     pub(crate) fn new(mss: u64, initial_window_packets: u32, slow_start: SlowStart) -> Self {
         let paced = slow_start == SlowStart::HyStart { paced: true };
         let cwnd = f64::from(initial_window_packets.max(1));
@@ -112,11 +112,6 @@ impl Cubic {
             accounted: None,
             undo: None,
         }
-    }
-
-    /// Sets the window after a timeout, packets (at least one).
-    pub(crate) fn with_loss_window(self, packets: u32) -> Self {
-        Self { loss_window: packets.max(1), ..self }
     }
 
     fn in_slow_start(&self) -> bool {

@@ -213,7 +213,7 @@ impl DeliveryRate {
     }
 }
 
-fn bytes_per_second(bytes: u64, nanos: u64) -> u64 {
+pub(super) fn bytes_per_second(bytes: u64, nanos: u64) -> u64 {
     u64::try_from(u128::from(bytes) * 1_000_000_000 / u128::from(nanos)).unwrap_or(u64::MAX)
 }
 

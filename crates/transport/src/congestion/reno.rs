@@ -10,8 +10,8 @@ use super::{AckEvent, Cause, CongestionEvent, Controller, slow_start_limit, volu
 pub(crate) struct Reno {
     mss: u64,
     /// Window after a timeout, packets.
-    loss_window: u32,
-    paced: bool,
+    pub(super) loss_window: u32,
+    pub(super) paced: bool,
     window: Window,
     /// Bytes acknowledged in congestion avoidance since the window last grew.
     bytes_acked: u64,
@@ -33,7 +33,7 @@ struct Window {
 
 impl Reno {
     /// Starts in slow start with `initial_window_packets` segments of `mss` bytes (at least one).
-    /// After a timeout the window is one segment, unless [`Self::with_loss_window`] changes it.
+    /// Without pacing; after a timeout the window is one segment.
     pub(crate) fn new(mss: u64, initial_window_packets: u32) -> Self {
         let cwnd = u64::from(initial_window_packets.max(1)) * mss;
         let window = Window { cwnd, ssthresh: None };
@@ -47,16 +47,6 @@ impl Reno {
             backed_off: false,
             undo: None,
         }
-    }
-
-    /// Sets whether sending is paced.
-    pub(crate) fn with_pacing(self, paced: bool) -> Self {
-        Self { paced, ..self }
-    }
-
-    /// Sets the window after a timeout, packets (at least one).
-    pub(crate) fn with_loss_window(self, packets: u32) -> Self {
-        Self { loss_window: packets.max(1), ..self }
     }
 
     fn in_slow_start(&self) -> bool {

@@ -37,8 +37,9 @@ fn slow_start_after_timeout_is_limited_unless_paced() {
     const MSS: u64 = 1000;
     for (paced, packets) in [(false, 2), (true, 9)] {
         let cubic = Cubic::new(MSS, 20, SlowStart::HyStart { paced });
-        let controllers: [Box<dyn Controller>; 2] =
-            [Box::new(Reno::new(MSS, 20).with_pacing(paced)), Box::new(cubic)];
+        let mut reno = Reno::new(MSS, 20);
+        reno.paced = paced;
+        let controllers: [Box<dyn Controller>; 2] = [Box::new(reno), Box::new(cubic)];
         for mut controller in controllers {
             controller.on_congestion(&congestion(start(), Cause::Timeout, 40 * MSS));
             assert_eq!(controller.cwnd(), MSS);

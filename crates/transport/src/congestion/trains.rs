@@ -7,6 +7,8 @@
 //! coalesce packets inflate it. It therefore bounds the rate of `Startup` and is no delivery-rate
 //! sample. Owns the current train and the last results.
 
+use super::delivery_rate::bytes_per_second;
+
 /// ACKs of a train needed for a result; the first starts the interval.
 const MIN_ACKS: u32 = 4;
 /// Consecutive trains compared for a steady result.
@@ -66,8 +68,7 @@ impl Trains {
                 }
                 train.last_delivered = delivered;
                 if let Some(interval) = now.checked_sub(train.first_ack_at).filter(|interval| *interval > 0) {
-                    let bytes = u128::from(delivered - train.delivered) * 1_000_000_000;
-                    train.rate = u64::try_from(bytes / u128::from(interval)).unwrap_or(u64::MAX);
+                    train.rate = bytes_per_second(delivered - train.delivered, interval);
                 }
             }
             Some(train) if train.sent_at > sent_at => {}

@@ -82,8 +82,8 @@ impl RecentLoss {
     }
 }
 
-/// Request of packets per ACK, as a function of the data in flight.
-#[derive(Debug, Clone, Copy)]
+/// Request of packets per ACK, as a function of the data in flight. By default there is none.
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct AckFrequency {
     /// Bytes in flight below which every packet is acknowledged at once.
     ack_each_below: u64,
@@ -110,18 +110,12 @@ impl AckFrequency {
         let packets = (in_flight / self.bytes_per_packet_per_ack).clamp(least, most);
         u16::try_from(packets).unwrap_or(MAX_ACK_EVERY)
     }
-}
 
-impl AckFrequency {
-    /// Returns the ACK frequency while the way back is the bottleneck.
-    fn for_slow_return(mss: u64) -> Self {
-        let bytes_per_packet_per_ack = ACKS_PER_WINDOW_SLOW_RETURN * mss;
-        Self {
-            ack_each_below: 0,
-            request_from: MIN_PACKETS_PER_ACK_SLOW_RETURN * bytes_per_packet_per_ack,
-            bytes_per_packet_per_ack,
-            limits: (MIN_PACKETS_PER_ACK_SLOW_RETURN, MAX_PACKETS_PER_ACK_SLOW_RETURN),
-        }
+    /// Returns the request of this number of ACKs for each window of segments of `mss` bytes.
+    fn of(acks_per_window: u64, mss: u64, limits: (u64, u64)) -> Self {
+        let bytes_per_packet_per_ack = acks_per_window * mss;
+        let request_from = limits.0 * bytes_per_packet_per_ack;
+        Self { ack_each_below: 0, request_from, bytes_per_packet_per_ack, limits }
     }
 
     /// Returns the ACK frequency for the packets sent now.
@@ -132,10 +126,8 @@ impl AckFrequency {
     /// come when half of it is sent. If the way back is the bottleneck, more ACKs would only wait
     /// there.
     pub(super) fn choose(path: &Path, congestion: &CongestionControl, uses_sack: bool) -> Self {
-        let limits = (MIN_PACKETS_PER_ACK, MAX_PACKETS_PER_ACK);
-        let handshake = Self { ack_each_below: 0, request_from: 0, bytes_per_packet_per_ack: 0, limits };
         if congestion.pacer.is_none() || !uses_sack {
-            return handshake;
+            return Self::default();
         }
         let mss = path.mss as u64;
         let controller = &congestion.controller;
@@ -147,31 +139,21 @@ impl AckFrequency {
         // sample in the first flight.
         let long = trains || path.rtt.sampled().is_some_and(|srtt| srtt >= MIN_REQUEST_RTT);
         if !long || lossy {
-            return handshake;
+            return Self::default();
         }
+        let limits = (MIN_PACKETS_PER_ACK, MAX_PACKETS_PER_ACK);
         if trains {
-            return Self {
-                ack_each_below: 0,
-                request_from: MIN_PACKETS_PER_ACK * mss,
-                bytes_per_packet_per_ack: ACKS_PER_WINDOW_TRAINS * mss,
-                limits,
-            };
+            let request_from = MIN_PACKETS_PER_ACK * mss;
+            return Self { request_from, ..Self::of(ACKS_PER_WINDOW_TRAINS, mss, limits) };
         }
         if path.has_slow_return() {
-            return Self::for_slow_return(mss);
+            let limits = (MIN_PACKETS_PER_ACK_SLOW_RETURN, MAX_PACKETS_PER_ACK_SLOW_RETURN);
+            return Self::of(ACKS_PER_WINDOW_SLOW_RETURN, mss, limits);
         }
-        let bytes_per_packet_per_ack = mss * if by_window { ACKS_PER_WINDOW } else { ACKS_PER_WINDOW_BBR };
+        let requested = Self::of(if by_window { ACKS_PER_WINDOW } else { ACKS_PER_WINDOW_BBR }, mss, limits);
         let is_small = by_window && congestion.cwnd < SMALL_WINDOW_PACKETS * mss;
-        let lacks_samples = controller.lacks_rtt_samples();
-        Self {
-            ack_each_below: if is_small { u64::MAX } else { 0 },
-            request_from: if lacks_samples {
-                u64::MAX
-            } else {
-                MIN_PACKETS_PER_ACK * bytes_per_packet_per_ack
-            },
-            bytes_per_packet_per_ack,
-            limits,
-        }
+        let ack_each_below = if is_small { u64::MAX } else { 0 };
+        let request_from = if controller.lacks_rtt_samples() { u64::MAX } else { requested.request_from };
+        Self { ack_each_below, request_from, ..requested }
     }
 }

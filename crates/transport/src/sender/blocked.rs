@@ -17,17 +17,6 @@ pub enum Blocked {
     NoData,
 }
 
-impl Blocked {
-    fn index(self) -> usize {
-        match self {
-            Self::Cwnd => 0,
-            Self::PeerWindow => 1,
-            Self::Pacing(_) => 2,
-            Self::NoData => 3,
-        }
-    }
-}
-
 /// Time that the sender waited, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Waited {
@@ -43,15 +32,12 @@ pub struct Waited {
     pub last_acks: Duration,
 }
 
-/// Index in [`BlockedTime::total`] of the waits for the last ACKs.
-const LAST_ACKS: usize = 4;
-
 #[derive(Debug, Default)]
 pub(crate) struct BlockedTime {
     since: Option<(Blocked, Instant)>,
     /// Start of the wait for the last ACKs, once all of the stream is sent.
     ended: Option<Instant>,
-    total: [Duration; 5],
+    pub(crate) total: Waited,
     /// Bytes in flight when sending stopped.
     in_flight: u64,
     /// True if the application filled all the room at its last call, and so would have written more.
@@ -114,22 +100,24 @@ impl BlockedTime {
     pub(crate) fn count(&mut self, now: Instant) {
         let before = self.since.as_mut().map(|(why, since)| (*why, std::mem::replace(since, now)));
         if let Some(ended) = &mut self.ended {
-            self.total[LAST_ACKS] += now.saturating_duration_since(std::mem::replace(ended, now));
+            self.total.last_acks += now.saturating_duration_since(std::mem::replace(ended, now));
         } else if let Some((before, since)) = before {
-            let end = match before {
+            let (total, end) = match before {
+                Blocked::Cwnd => (&mut self.total.cwnd, now),
+                Blocked::PeerWindow => (&mut self.total.peer_window, now),
                 // The pacer would have allowed the packet at `until`, so later time is not due to
                 // pacing.
-                Blocked::Pacing(until) => now.min(until),
-                _ => now,
+                Blocked::Pacing(until) => (&mut self.total.pacing, now.min(until)),
+                Blocked::NoData => (&mut self.total.application, now),
             };
-            self.total[before.index()] += end.saturating_duration_since(since);
+            *total += end.saturating_duration_since(since);
         }
     }
 
     /// Forgets the waits so far: those before the first data are of the handshake.
     pub(crate) fn forget(&mut self) {
         (self.since, self.ended) = (None, None);
-        self.total = Default::default();
+        self.total = Waited::default();
     }
 
     /// Returns the reason to wait, if sending has stopped.
@@ -155,11 +143,6 @@ impl BlockedTime {
             Some((Blocked::Pacing(until), _)) if !self.unpaced => Some(until),
             _ => None,
         }
-    }
-
-    pub(crate) fn times(&self) -> Waited {
-        let [cwnd, peer_window, pacing, application, last_acks] = self.total;
-        Waited { cwnd, peer_window, pacing, application, last_acks }
     }
 }
 
@@ -215,7 +198,7 @@ mod tests {
         waiting.go(at(99));
         waiting.stop(at(100), Blocked::Pacing(at(102)), 0);
         waiting.go(at(150));
-        let times = waiting.times();
+        let times = waiting.total;
         assert_eq!(
             (times.application.as_millis(), times.cwnd.as_millis(), times.pacing.as_millis()),
             (10, 10, 7)
@@ -227,7 +210,7 @@ mod tests {
         waiting.stop(at(207), Blocked::Cwnd, 9);
         waiting.end(at(207));
         waiting.count(at(230));
-        let times = waiting.times();
+        let times = waiting.total;
         assert_eq!((times.application.as_millis(), times.last_acks.as_millis()), (15, 25));
     }
 }

@@ -29,9 +29,6 @@ pub(crate) struct Established {
 impl Sender {
     /// Returns the sender of one stream of a connection whose handshake is complete. It sends DATA,
     /// FIN and keep-alives, sealed by `codec`; its replies come through [`Sender::handle_reply`].
-    ///
-    /// # Errors
-    /// Every error of [`SenderConfig::validate`].
     pub(crate) fn established(
         config: SenderConfig,
         codec: NativeCodec,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::Sender;
 use super::congestion::CongestionControl;
 use super::path_mtu::PathMtu;
-use crate::congestion::RateSample;
+use crate::congestion::{RateSample, volume};
 
 /// Loss above which the window was more than the path had room for, thousandths
 /// (draft-ietf-ccwg-bbr, `BBR.LossThresh`).
@@ -53,9 +53,7 @@ impl Sender {
     pub(crate) fn known_path(&self) -> Option<KnownPath> {
         let is_measured = self.path.rtt.is_measured() && self.config.link_request.is_none();
         let rtt = self.path.rtt.sampled().filter(|_| is_measured)?;
-        let min_rtt = self.path.rtt.min_rtt.unwrap_or(rtt).as_nanos();
-        let delivered = u128::from(self.congestion.fastest) * min_rtt / 1_000_000_000;
-        let delivered = u64::try_from(delivered).unwrap_or(u64::MAX);
+        let delivered = volume(self.congestion.fastest, self.path.rtt.min_rtt.unwrap_or(rtt));
         Some(KnownPath {
             rtt,
             window: delivered.min(self.congestion.cwnd),

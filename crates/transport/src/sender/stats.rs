@@ -163,7 +163,7 @@ impl SenderStats {
             rto: rtt.rto(),
             bytes_written: sender.stream.end(),
             crc: sender.stream.buffer.crc(),
-            waited: sender.blocked.times(),
+            waited: sender.blocked.total,
             ecn: sender.path.ecn.state,
             ..Self::from(&sender.stats)
         }

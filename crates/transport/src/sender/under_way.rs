@@ -7,6 +7,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::congestion::volume;
+
 /// Share of its excess over the newest sample by which the rate decays with each ACK: 1/64. A
 /// sample is the lower one of two rates, and too low on average. With the newest sample, Reno has
 /// 47 Mbit/s on a line of 100:1 Mbit/s, with this 67.
@@ -48,8 +50,7 @@ impl UnderWay {
         }
         let since = acks.newest_at.replace(now).map(|newest_at| now.saturating_duration_since(newest_at));
         acks.gap = since.unwrap_or_default().max(acks.gap.saturating_sub(acks.gap / GAP_DECAY));
-        let nanos = (delay + acks.gap.min(delay)).as_nanos();
-        let bytes = u64::try_from(u128::from(acks.rate) * nanos / 1_000_000_000).unwrap_or(u64::MAX);
+        let bytes = volume(acks.rate, delay + acks.gap.min(delay));
         self.bytes = bytes.saturating_mul(if slow_start { SLOW_START_GROWTH } else { 1 });
     }
 

@@ -44,7 +44,7 @@ fn slow_start_counts_two_segments_per_ack() {
 
 #[test]
 fn paced_slow_start_counts_all_bytes() {
-    let mut reno = reno(10).with_pacing(true);
+    let mut reno = Reno { paced: true, ..reno(10) };
     acks(&mut reno, 1, 7 * MSS);
     assert_eq!(reno.cwnd(), 17 * MSS);
     reno.on_congestion(&congestion(start(), Cause::Timeout, 16 * MSS));
