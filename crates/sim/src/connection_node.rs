@@ -140,7 +140,6 @@ impl ConnectionsNode {
         }
     }
 
-    /// Opens a connection.
     pub(crate) fn open(
         &mut self,
         now: Instant,

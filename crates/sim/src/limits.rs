@@ -75,7 +75,6 @@ impl Observed {
     }
 }
 
-/// Adds a period to a list of waits.
 fn wait(waits: &mut Vec<Period>, from: Instant, to: Instant) {
     match waits.last_mut() {
         Some(last) if last.to == from => last.to = to,

@@ -271,7 +271,6 @@ impl Network {
         self.wires[index].pop(direction, now)
     }
 
-    /// Pushes a packet into a wire.
     fn enter(&mut self, now: Instant, wire: WireId, direction: Direction, packet: Packet) {
         let tag = packet.tag;
         let index = wire.index();

@@ -110,7 +110,6 @@ struct Sampling {
     /// Time of the next sample.
     next: Duration,
     metrics: Metrics,
-    /// Number of samples so far.
     count: usize,
     /// Samples, from this number on, of which only the summary is kept. `None`: all are kept.
     summarised_from: Option<usize>,

@@ -40,7 +40,6 @@ struct Sampler {
     series: QueueSeries,
 }
 
-/// All sampled queues of a simulation.
 #[derive(Debug, Default)]
 pub(crate) struct QueueSamplers {
     samplers: Vec<Sampler>,
@@ -67,7 +66,6 @@ impl QueueSamplers {
         found.map(|sampler| &sampler.series)
     }
 
-    /// Takes all samples up to `until`.
     #[cold]
     pub(crate) fn sample(&mut self, until: Instant, network: &mut Network) {
         self.next = None;

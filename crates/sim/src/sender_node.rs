@@ -206,13 +206,8 @@ impl SenderNode {
         }
     }
 
-    /// True from the start of the application on.
-    pub(crate) fn is_open(&self) -> bool {
-        self.opened_at.is_some()
-    }
-
     fn open_if_due(&mut self, now: Instant) {
-        if self.is_open() || now < self.epoch + self.start {
+        if self.opened_at.is_some() || now < self.epoch + self.start {
             return;
         }
         self.opened_at = Some(now);
@@ -227,7 +222,7 @@ impl SenderNode {
     /// more to do.
     pub(crate) fn pump(&mut self, now: Instant) -> bool {
         self.open_if_due(now);
-        if !self.is_open() {
+        if self.opened_at.is_none() {
             return false;
         }
         let (busy, outcome) = match &mut self.machine {
@@ -265,7 +260,7 @@ impl SenderNode {
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        if !self.is_open() {
+        if self.opened_at.is_none() {
             return Some(self.epoch + self.start);
         }
         match &self.machine {

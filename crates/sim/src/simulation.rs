@@ -95,7 +95,6 @@ pub struct Simulation {
     epoch: Instant,
     now: Instant,
     nodes: Vec<Node>,
-    /// Timer of each node.
     timers: Vec<NodeTimer>,
     /// For both directions of each wire, the time of its wake-up in `events`. If a packet overtakes
     /// others, `events` gets an earlier entry too, and the later entry has no effect.
@@ -375,7 +374,7 @@ impl Simulation {
     fn turn(&mut self, node: NodeId) -> Turn {
         let (network, now, batch) = (&mut self.network, self.now, &mut self.batch);
         match &mut self.nodes[node.index()] {
-            Node::Sender(n) if !n.is_open() => Turn::default(),
+            Node::Sender(n) if n.opened_at.is_none() => Turn::default(),
             Node::Sender(n) => match &mut n.machine {
                 Machine::Classic { sender, .. } => {
                     let mut io = NodeIo {

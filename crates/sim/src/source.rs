@@ -202,7 +202,6 @@ impl SourceNode {
         if self.blocked_since.is_some() { None } else { self.next().map(|time| self.epoch + time) }
     }
 
-    /// Sends the datagrams that are due.
     pub(crate) fn send(&mut self, now: Instant, id: NodeId, network: &mut Network, batch: &mut TransmitBuf) {
         let elapsed = now.saturating_duration_since(self.epoch);
         let end = self.config.stop.map_or(now, |stop| now.min(self.epoch + stop));

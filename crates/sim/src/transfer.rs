@@ -62,7 +62,6 @@ pub(crate) struct Finish {
     pub(crate) elapsed: Duration,
 }
 
-/// Incoming stream.
 pub(crate) trait Incoming {
     /// Returns contiguous unread bytes; empty if there are none.
     fn data(&self) -> &[u8];
@@ -96,7 +95,6 @@ impl Incoming for ServerStream<'_> {
     }
 }
 
-/// What an application read.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Read {
     /// True if it read anything, or completed the transfer.

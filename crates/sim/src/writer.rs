@@ -58,10 +58,9 @@ impl Outgoing for Connection {
 #[derive(Debug, Clone)]
 pub(crate) struct Writer {
     application: Application,
-    /// Bytes written so far.
     pub(crate) written: u64,
     /// True if the application has finished the stream, or given it up.
-    pub(crate) is_finished: bool,
+    is_finished: bool,
     /// Time at which the application next does anything of its own accord.
     pub(crate) wakes_at: Option<Duration>,
 }
@@ -75,11 +74,6 @@ impl Writer {
         Self { application, written: 0, is_finished: false, wakes_at: Some(start) }
     }
 
-    /// True from the start of the application on.
-    pub(crate) fn has_started(&self, now: Duration) -> bool {
-        self.application.start <= now
-    }
-
     /// Ends the application, whose stream is over.
     pub(crate) fn stop(&mut self) {
         self.is_finished = true;
@@ -89,7 +83,7 @@ impl Writer {
     /// Writes what the application has, and finishes the stream after its last byte. Returns true
     /// if it did anything.
     pub(crate) fn write(&mut self, now: Duration, stream: &mut impl Outgoing) -> bool {
-        if self.is_finished || !self.has_started(now) {
+        if self.is_finished || now < self.application.start {
             return false;
         }
         let Plan { due, ends, next } = self.application.plan(now, self.written);
@@ -108,7 +102,6 @@ impl Writer {
         self.written > before
     }
 
-    /// Writes up to offset `due` as far as there is room.
     fn fill(&mut self, due: u64, stream: &mut impl Outgoing) {
         while self.written < due {
             let rest = usize::try_from(due - self.written).unwrap_or(usize::MAX);
