@@ -18,7 +18,7 @@ use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
 pub use algorithm::{Algorithm, AlgorithmError, ControllerFactory, Start};
-pub(crate) use cubic::{Cubic, SlowStart};
+pub(crate) use cubic::Cubic;
 pub(crate) use delivery_rate::{DeliveryRate, SentState};
 pub(crate) use fixed::Fixed;
 pub(crate) use pacer::Pacer;

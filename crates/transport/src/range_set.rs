@@ -24,7 +24,6 @@ impl RangeSet {
     /// Memory of one range, bytes.
     pub(crate) const RANGE_SIZE: usize = size_of::<Range<u64>>();
 
-    /// Returns an empty set of at most `limit` ranges.
     pub(crate) fn new(limit: usize) -> Self {
         Self { ranges: VecDeque::new(), limit }
     }
@@ -165,7 +164,6 @@ impl RangeSet {
         self.ranges.get(index).or(self.ranges.front()).cloned()
     }
 
-    /// Returns the number of ranges.
     pub(crate) fn len(&self) -> usize {
         self.ranges.len()
     }

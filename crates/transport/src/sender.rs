@@ -192,7 +192,6 @@ impl Sender {
         }
     }
 
-    /// Returns the idle timeout of the peer.
     pub(crate) fn peer_idle_timeout(&self) -> Option<Duration> {
         self.peer.idle_timeout()
     }
@@ -268,7 +267,6 @@ impl Sender {
         Ok(spare.within(usize::try_from(most - waiting).unwrap_or(usize::MAX)))
     }
 
-    /// Returns the shortest RTT of the path.
     pub(crate) fn min_rtt(&self) -> Option<Duration> {
         self.path.rtt.min_rtt
     }

@@ -9,7 +9,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::bbr::{Bbr, BbrConfig};
-use super::{Controller, Cubic, Fixed, Reno, SlowStart};
+use super::{Controller, Cubic, Fixed, Reno};
 
 /// Built-in controller; option values: `fixed:N`, `reno`, `cubic`, `bbr`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -86,7 +86,7 @@ impl Algorithm {
                 Box::new(reno)
             }
             Self::Cubic => {
-                let mut cubic = Cubic::new(mss, first, SlowStart::HyStart { paced });
+                let mut cubic = Cubic::new(mss, first, paced);
                 cubic.loss_window = loss_window.max(1);
                 Box::new(cubic)
             }

@@ -1,6 +1,6 @@
 //! CUBIC (RFC 9438): after congestion, the window follows a cubic curve to its previous size, stays
-//! near it, then probes beyond. It grows at least as fast as Reno. Optional slow start with
-//! `HyStart++` (RFC 9406).
+//! near it, then probes beyond. It grows at least as fast as Reno. Slow start with `HyStart++` (RFC
+//! 9406).
 //!
 //! Internal units are segments, as in the RFC; the interface uses bytes.
 
@@ -25,24 +25,13 @@ const TARGET_LIMIT: f64 = 1.5;
 /// Smallest slow-start threshold, segments (section 4.6).
 const MIN_SSTHRESH: f64 = 2.0;
 
-/// Exit condition of the first slow start besides congestion.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SlowStart {
-    /// Congestion only.
-    Standard,
-    /// A rise of the RTT (RFC 9406).
-    HyStart {
-        /// True if sending is paced, so that the growth per ACK is not limited.
-        paced: bool,
-    },
-}
-
 #[derive(Debug, Clone)]
 pub(crate) struct Cubic {
     mss: u64,
     /// Window after a timeout, packets.
     pub(super) loss_window: u32,
-    hystart: Option<HyStart>,
+    /// Exit of the first slow start when the RTT rises; `None`: at congestion only.
+    pub(super) hystart: Option<HyStart>,
     paced: bool,
     window: Window,
     /// Cause of the current recovery. The window does not grow during recovery from a loss; after a
@@ -98,13 +87,12 @@ impl Epoch {
 impl Cubic {
     /// Starts in slow start with `initial_window_packets` segments of `mss` bytes (at least one).
     /// After a timeout the window is one segment.
-    pub(crate) fn new(mss: u64, initial_window_packets: u32, slow_start: SlowStart) -> Self {
-        let paced = slow_start == SlowStart::HyStart { paced: true };
+    pub(crate) fn new(mss: u64, initial_window_packets: u32, paced: bool) -> Self {
         let cwnd = f64::from(initial_window_packets.max(1));
         Self {
             mss,
             loss_window: 1,
-            hystart: (slow_start != SlowStart::Standard).then(|| HyStart::new(paced)),
+            hystart: Some(HyStart::new(paced)),
             paced,
             window: Window { cwnd, ssthresh: None, cwnd_prior: cwnd, w_max: None, epoch: None },
             episode: None,

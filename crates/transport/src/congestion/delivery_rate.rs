@@ -73,7 +73,6 @@ impl DeliveryRate {
         }
     }
 
-    /// Returns the send time of a transmission.
     pub(crate) fn sent_at(&self, state: &SentState) -> Instant {
         self.epoch + Duration::from_nanos(state.sent_at)
     }
@@ -147,7 +146,6 @@ impl DeliveryRate {
         (acked + self.reported).saturating_sub(before)
     }
 
-    /// Records the loss of one transmission of `bytes`.
     pub(crate) fn on_lost(&mut self, bytes: u64) {
         self.lost += bytes;
     }

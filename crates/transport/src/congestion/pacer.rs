@@ -64,13 +64,11 @@ impl Pacer {
         pacer
     }
 
-    /// Sets the sizes of segments and batches, bytes.
     pub(crate) fn set_sizes(&mut self, mss: u64, batch: u64) {
         self.mss = mss.max(1);
         self.batch = batch;
     }
 
-    /// Sets the size of a packet train, bytes; 0 for none.
     pub(crate) fn set_train(&mut self, bytes: u64) {
         self.train = bytes;
     }
@@ -91,7 +89,6 @@ impl Pacer {
         self.level = self.level.min(nano_bytes(self.burst()) + late).min(self.capacity());
     }
 
-    /// Returns the rate, bytes per second; `None` if unpaced.
     pub(crate) fn rate(&self) -> Option<u64> {
         self.rate
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{AckEvent, Cause, CongestionEvent, Controller, Cubic, Reno, SlowStart};
+use super::{AckEvent, Cause, CongestionEvent, Controller, Cubic, Reno};
 pub(super) use rdt_testing::epoch as start;
 
 mod models;
@@ -36,7 +36,7 @@ pub(super) fn congestion(now: Instant, cause: Cause, flight_size: u64) -> Conges
 fn slow_start_after_timeout_is_limited_unless_paced() {
     const MSS: u64 = 1000;
     for (paced, packets) in [(false, 2), (true, 9)] {
-        let cubic = Cubic::new(MSS, 20, SlowStart::HyStart { paced });
+        let cubic = Cubic::new(MSS, 20, paced);
         let mut reno = Reno::new(MSS, 20);
         reno.paced = paced;
         let controllers: [Box<dyn Controller>; 2] = [Box::new(reno), Box::new(cubic)];

@@ -208,7 +208,6 @@ impl BaseOnly {
         Some(suspect).filter(|_| disproved)
     }
 
-    /// Returns the cause of the current episode.
     fn cause(&self) -> Option<Cause> {
         self.episode.map(|episode| if episode.timeout { Cause::Timeout } else { Cause::Loss })
     }

@@ -33,7 +33,6 @@ pub(crate) struct Engine {
     rule: LossDetection,
     detector: Detector,
     probe: TailLossProbe,
-    /// The receiver's maximum ACK delay.
     max_ack_delay: Duration,
     /// Retransmissions allowed after a timeout before the next delivery, packets.
     loss_window: u32,
@@ -295,7 +294,6 @@ impl Engine {
         (has_repaired && !self.drops.covers_repaired()).then_some(Ended::RepairedByProbe)
     }
 
-    /// Restarts the timers.
     fn restart(&mut self, now: Instant, timing: &Timing<'_>, board: &Scoreboard) {
         if board.is_empty() {
             let reordering_at = self.reordering_at.take();

@@ -59,7 +59,6 @@ pub(crate) struct Resent<'a> {
 /// Tail loss probe that was sent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Probe {
-    /// Packet number of the probe.
     pub(crate) packet_number: u64,
     /// End of the data sent so far, stream offset.
     pub(crate) end: u64,
@@ -143,7 +142,6 @@ pub(crate) struct AckArrival<'a> {
     pub(crate) rtt: &'a Rtt,
     /// Largest packet number in this ACK (native).
     pub(crate) largest_acked: Option<u64>,
-    /// Next packet number.
     pub(crate) next_number: u64,
     /// True if the ACK has the maximum number of SACK blocks, so that it may omit some.
     pub(crate) full: bool,
@@ -186,11 +184,9 @@ pub(crate) enum LostTo {
     NoRoom,
     /// Path MTU: the packet's size was not confirmed, so its loss is no sign of congestion.
     Size,
-    /// Loss in the network.
     Network,
 }
 
-/// State of the sender at a timeout.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timeout<'a> {
     pub(crate) rtt: &'a Rtt,

@@ -61,7 +61,6 @@ impl Flight {
         self.sent.shrink();
     }
 
-    /// Returns the next packet number.
     pub(crate) fn next_number(&self) -> u64 {
         self.sent.next_number()
     }

@@ -62,7 +62,6 @@ pub(crate) struct RtoEstimator {
 }
 
 impl RtoEstimator {
-    /// Returns an estimator without samples.
     pub(crate) fn new(config: RtoConfig) -> Self {
         Self { config, smoothed: None, backoff: 0 }
     }
@@ -100,7 +99,6 @@ impl RtoEstimator {
         self.config.max_ack_delay = delay;
     }
 
-    /// Discards all samples.
     pub(crate) fn forget(&mut self) {
         *self = Self::new(self.config);
     }

@@ -45,7 +45,6 @@ impl ReferenceRtt {
         self.rto = self.srtt + self.rttvar.max(RTTVAR_FLOOR) * 4;
     }
 
-    /// Returns the retransmission timeout.
     pub(crate) fn rto(&self) -> Duration {
         Duration::from_nanos(self.rto)
     }
@@ -59,7 +58,6 @@ fn nanos(time: Duration) -> u64 {
 #[expect(clippy::struct_field_names, reason = "the names are the RFCs'")]
 pub(crate) struct Rtt {
     policy: Policy,
-    /// Smallest sample.
     pub(crate) min_rtt: Option<Duration>,
     quality: RttQuality,
 }
@@ -182,7 +180,6 @@ impl Rtt {
         next.rto()
     }
 
-    /// Returns the retransmission timeout.
     pub(crate) fn rto(&self) -> Duration {
         match &self.policy {
             Policy::Reference(estimator) => estimator.rto(),

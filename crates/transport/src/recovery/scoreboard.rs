@@ -36,7 +36,6 @@ pub(crate) struct Scoreboard {
 }
 
 impl Scoreboard {
-    /// Returns the scoreboard of a new stream.
     pub(crate) fn new(numbering: Numbering) -> Self {
         Self {
             numbering,
@@ -208,8 +207,6 @@ impl Scoreboard {
         self.snd_una
     }
 
-    /// Returns the stream offset of the oldest unacknowledged byte; that of the next new byte if
-    /// there is none.
     pub(crate) fn una_offset(&self) -> u64 {
         self.una_offset
     }
@@ -239,7 +236,6 @@ impl Scoreboard {
         }
     }
 
-    /// True if nothing is outstanding.
     pub(crate) fn is_empty(&self) -> bool {
         self.segments.is_empty()
     }
@@ -254,7 +250,6 @@ impl Scoreboard {
         self.in_flight - self.assumed.min(self.in_flight)
     }
 
-    /// Returns the bytes that duplicate ACKs show to be delivered, without naming the segments.
     pub(crate) fn assumed(&self) -> u64 {
         self.assumed
     }
@@ -284,7 +279,6 @@ impl Scoreboard {
         self.sacked.bytes()
     }
 
-    /// Returns the stream offset of the next new byte.
     pub(crate) fn next_offset(&self) -> u64 {
         self.next_offset
     }

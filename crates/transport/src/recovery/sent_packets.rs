@@ -112,7 +112,6 @@ impl SentPackets {
         self.runs.shrink_to_fit();
     }
 
-    /// Returns the next packet number.
     pub(crate) fn next_number(&self) -> u64 {
         self.next_number
     }

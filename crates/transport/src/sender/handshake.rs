@@ -37,7 +37,28 @@ impl Sender {
         peer: &Established,
     ) -> Result<Self, ConfigError> {
         let mut sender = Self::with_codec(config, Codec::Native(codec), memory)?;
-        sender.open_established(now, peer);
+        // A receiver adds the link that it emulates after the handshake.
+        let link = sender.config.link_request.map(|link| Duration::from_micros(u64::from(link.rtt_us)));
+        let quality = match link {
+            None if peer.is_remembered => RttQuality::Remembered,
+            _ if !peer.is_rtt_sample => RttQuality::Guessed,
+            Some(_) => RttQuality::Provisional,
+            None => RttQuality::Sampled,
+        };
+        // A requested link is not part of the path that is known.
+        let known = peer.known.filter(|_| link.is_none());
+        sender.learn_path(now, peer.rtt + link.unwrap_or_default(), quality, known);
+        sender.peer.window.size = peer.window;
+        sender.meet(peer.params);
+        if peer.is_remembered {
+            let initial = u64::from(sender.config.initial_window) * sender.path.mss as u64;
+            sender.congestion.early = Some(known.map_or(0, |known| known.early).max(initial));
+        }
+        if known.is_some_and(|known| known.refuses_ecn) {
+            sender.path.ecn.refuse();
+        }
+        sender.pace(now);
+        sender.enter_open(now, peer.rtt);
         Ok(sender)
     }
 
@@ -69,33 +90,6 @@ impl Sender {
             }
             _ => self.stats.stale += 1,
         }
-    }
-
-    /// Begins to send in a connection whose handshake is complete: `rtt` is the handshake's,
-    /// `window` and `params` are the peer's.
-    fn open_established(&mut self, now: Instant, peer: &Established) {
-        // A receiver adds the link that it emulates after the handshake.
-        let link = self.config.link_request.map(|link| Duration::from_micros(u64::from(link.rtt_us)));
-        let quality = match link {
-            None if peer.is_remembered => RttQuality::Remembered,
-            _ if !peer.is_rtt_sample => RttQuality::Guessed,
-            Some(_) => RttQuality::Provisional,
-            None => RttQuality::Sampled,
-        };
-        // A requested link is not part of the path that is known.
-        let known = peer.known.filter(|_| link.is_none());
-        self.learn_path(now, peer.rtt + link.unwrap_or_default(), quality, known);
-        self.peer.window.size = peer.window;
-        self.meet(peer.params);
-        if peer.is_remembered {
-            let initial = u64::from(self.config.initial_window) * self.path.mss as u64;
-            self.congestion.early = Some(known.map_or(0, |known| known.early).max(initial));
-        }
-        if known.is_some_and(|known| known.refuses_ecn) {
-            self.path.ecn.refuse();
-        }
-        self.pace(now);
-        self.enter_open(now, peer.rtt);
     }
 
     /// Handles the first RTT: starts the estimator, the delivery rate and the controller.

@@ -65,7 +65,6 @@ impl PathMtu {
         self.confirmed = self.confirmed.min(self.ceiling);
     }
 
-    /// Returns the largest size known to arrive.
     pub(crate) fn size(&self) -> usize {
         self.confirmed
     }

@@ -148,7 +148,6 @@ impl From<&Counters> for SenderStats {
 }
 
 impl SenderStats {
-    /// Returns the counters and gauges of `sender`.
     pub(super) fn of(sender: &Sender) -> Self {
         let (board, rtt) = (&sender.flight.board, &sender.path.rtt);
         Self {

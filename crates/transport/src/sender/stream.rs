@@ -36,7 +36,6 @@ pub(super) struct SendStream {
 }
 
 impl SendStream {
-    /// Returns an empty stream.
     pub(super) fn new(codec: &Codec, pool: FramePool) -> Self {
         Self {
             // Native packets are authenticated.

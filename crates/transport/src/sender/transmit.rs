@@ -450,7 +450,6 @@ impl Sender {
         self.flight.board.outstanding() <= delayed
     }
 
-    /// Returns the ACK frequency for the packets sent now.
     fn ack_frequency(&self) -> AckFrequency {
         let uses_sack = self.config.recovery.uses_sack();
         AckFrequency::choose(&self.path, &self.congestion, uses_sack)

@@ -15,7 +15,7 @@ fn secs(seconds: f64) -> Duration {
 
 /// Controller in congestion avoidance with this window and no previous plateau.
 fn cubic(packets: u32) -> Cubic {
-    let mut cubic = Cubic::new(MSS, packets, SlowStart::Standard);
+    let mut cubic = Cubic { hystart: None, ..Cubic::new(MSS, packets, false) };
     cubic.window.ssthresh = Some(1.0);
     cubic
 }
@@ -300,7 +300,7 @@ fn recovered_episode_is_never_undone() {
 
 #[test]
 fn hystart_exit_begins_curve_without_loss() {
-    let mut cubic = Cubic::new(MSS, 10, SlowStart::HyStart { paced: false });
+    let mut cubic = Cubic::new(MSS, 10, false);
     let mut now = start();
     let mut delivered = 0;
     let mut phases = vec![cubic.phase()];
@@ -330,7 +330,7 @@ fn hystart_exit_begins_curve_without_loss() {
 
 #[test]
 fn later_slow_starts_ignore_rtt_rise() {
-    let mut cubic = Cubic::new(MSS, 10, SlowStart::HyStart { paced: true });
+    let mut cubic = Cubic::new(MSS, 10, true);
     cubic.on_congestion(&congestion(start(), Cause::Timeout, 10_000 * MSS));
     let mut delivered = 0;
     for round in 0..12 {

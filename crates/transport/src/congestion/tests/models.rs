@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::{Controller, Cubic, Reno, SlowStart};
+use super::super::{Controller, Cubic, Reno};
 use super::*;
 
 const MSS: u64 = 1000;
@@ -100,7 +100,8 @@ fn reno_average_window_matches_square_root_law() {
 fn cubic_average_window_matches_rfc_formula() {
     // RFC 9438, section 5.1, where CUBIC is above Reno.
     for (rtt, probability, period) in [(0.1, 1e-4, 10_000), (0.1, 1e-5, 100_000), (0.2, 1e-4, 10_000)] {
-        let mut cubic = Cubic::new(MSS, 10, SlowStart::Standard);
+        let mut cubic = Cubic::new(MSS, 10, false);
+        cubic.hystart = None;
         let mut losses = Periodic { period, count: 0 };
         let got = average_window(&mut cubic, &mut losses, Duration::from_secs_f64(rtt), 20_000);
         let (c, beta) = (0.4_f64, 0.7);
@@ -115,7 +116,8 @@ fn cubic_matches_reno_on_short_rtt() {
     for seed in 1..=3 {
         let losses = || Random { state: SPREAD.wrapping_mul(seed), probability: 1e-3 };
         let reno = average_window(&mut Reno::new(MSS, 10), &mut losses(), rtt, 60_000);
-        let mut cubic = Cubic::new(MSS, 10, SlowStart::Standard);
+        let mut cubic = Cubic::new(MSS, 10, false);
+        cubic.hystart = None;
         let cubic = average_window(&mut cubic, &mut losses(), rtt, 60_000);
         within(cubic, reno, 0.15, &format!("CUBIC's window against Reno's, seed {seed}"));
     }

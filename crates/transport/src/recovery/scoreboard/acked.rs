@@ -54,7 +54,6 @@ impl Sacked {
         self.bytes += self.ranges.insert(range).expect("as many ranges may be held as can be counted");
     }
 
-    /// Removes all bytes below `una`.
     pub(crate) fn remove_below(&mut self, una: u64) {
         if !self.ranges.is_empty() {
             self.bytes -= self.ranges.remove_below(una);

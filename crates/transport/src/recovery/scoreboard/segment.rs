@@ -59,7 +59,6 @@ impl<'a> SegmentRun<'a> {
         self.last.end() - self.first.offset
     }
 
-    /// Returns the packet numbers (native).
     pub(crate) fn packet_numbers(&self) -> RangeInclusive<u64> {
         self.first.packet_number..=self.last.packet_number
     }
