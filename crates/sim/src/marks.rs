@@ -27,27 +27,24 @@ pub enum Mark {
     Retransmission,
 }
 
-#[derive(Debug)]
-struct Marked {
-    epoch: Instant,
-    marks: Vec<(Duration, Mark)>,
-}
-
 /// Observer that records the [`Mark`]s of a sender. Clones share them, so one clone observes the
 /// sender and another returns the marks.
 #[derive(Debug, Clone)]
-pub struct Marks(Arc<Mutex<Marked>>);
+pub struct Marks {
+    epoch: Instant,
+    marks: Arc<Mutex<Vec<(Duration, Mark)>>>,
+}
 
 impl Marks {
     /// Creates an observer without marks. `epoch` is
     /// [`Simulation::epoch`](crate::Simulation::epoch).
     pub fn new(epoch: Instant) -> Self {
-        Self(Arc::new(Mutex::new(Marked { epoch, marks: Vec::new() })))
+        Self { epoch, marks: Arc::default() }
     }
 
     /// Returns the marks so far with their virtual times, in order.
     pub fn marks(&self) -> Vec<(Duration, Mark)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).marks.clone()
+        self.marks.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -64,8 +61,7 @@ impl Observer for Marks {
             Trace::PacketSent { resend: Some(_), .. } => Mark::Retransmission,
             _ => return,
         };
-        let mut marked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let time = now.saturating_duration_since(marked.epoch);
-        marked.marks.push((time, mark));
+        let time = now.saturating_duration_since(self.epoch);
+        self.marks.lock().unwrap_or_else(PoisonError::into_inner).push((time, mark));
     }
 }

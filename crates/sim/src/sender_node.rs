@@ -73,7 +73,7 @@ pub struct SenderNode {
 }
 
 pub(crate) enum Machine {
-    Classic { sender: Box<Sender>, writer: Writer, config: Box<SenderConfig> },
+    Classic { sender: Box<Sender>, writer: Writer },
     Native(Box<Initiator>),
 }
 
@@ -140,9 +140,8 @@ impl SenderNode {
         let elapsed = env.now - env.epoch;
         let machine = match config.wire {
             Wire::Classic => Machine::Classic {
-                sender: Box::new(Sender::with_memory(config.clone(), env.frames.clone())?),
+                sender: Box::new(Sender::with_memory(config, env.frames.clone())?),
                 writer: Writer::new(application, elapsed),
-                config: Box::new(config),
             },
             Wire::Native => {
                 config.validate()?;
@@ -165,7 +164,7 @@ impl SenderNode {
     /// Returns the configuration of the sender.
     pub fn config(&self) -> &SenderConfig {
         match &self.machine {
-            Machine::Classic { config, .. } => config,
+            Machine::Classic { sender, .. } => sender.config(),
             Machine::Native(initiator) => &initiator.config.sender,
         }
     }

@@ -45,9 +45,8 @@ pub struct ServerNode {
     pub(crate) asleep_until: Option<Instant>,
     /// Width of the bins of goodput. `None`: not recorded.
     pub(crate) bin: Option<Duration>,
-    /// Bytes of each sender that were counted, if receivers drop the payload and there is nothing
-    /// to read. `None` if they keep it.
-    counted: Option<BTreeMap<SenderId<NodeId>, u64>>,
+    /// False if receivers drop the payload, so that there is nothing to read.
+    keeps_payload: bool,
     /// Start of virtual time.
     epoch: Instant,
 }
@@ -63,7 +62,7 @@ impl ServerNode {
         server.listen(responder, set, entropy(0, id, now - epoch));
         Self {
             server,
-            counted: (!keeps_payload).then(BTreeMap::new),
+            keeps_payload,
             transfers: BTreeMap::new(),
             senders: BTreeMap::new(),
             openers: BTreeMap::new(),
@@ -135,15 +134,14 @@ impl ServerNode {
 
     /// Counts the bytes that arrived in order, where the receivers drop them.
     fn count(&mut self, now: Instant) {
-        let (Some(counted), Some(_)) = (&mut self.counted, self.bin) else { return };
+        if self.keeps_payload || self.bin.is_none() {
+            return;
+        }
         let elapsed = now.saturating_duration_since(self.epoch);
         for (peer, transfer) in &mut self.transfers {
             let Some(sender) = self.senders.get(peer) else { continue };
-            let received = self.server.received_bytes(*sender);
-            let before = counted.entry(*sender).or_default();
-            let bytes = received.saturating_sub(*before);
+            let bytes = self.server.received_bytes(*sender).saturating_sub(transfer.bytes);
             if bytes > 0 {
-                *before = received;
                 transfer.count(elapsed, bytes, self.bin);
             }
         }
