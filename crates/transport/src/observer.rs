@@ -81,12 +81,8 @@ pub enum Timer {
 }
 
 impl Timer {
-    /// All timers, in the order of [`Timer::index`].
+    /// All timers, in the order in which [`Sender`](crate::Sender) lists deadlines.
     pub(crate) const ALL: [Self; 4] = [Self::Retransmission, Self::Probe, Self::Reordering, Self::Control];
-
-    pub(crate) fn index(self) -> usize {
-        self as usize
-    }
 }
 
 /// State of a sender. Times are zero before the first RTT sample.

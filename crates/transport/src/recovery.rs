@@ -170,9 +170,8 @@ pub(crate) trait LossRecovery: fmt::Debug + Send {
         self.timers().into_iter().flatten().min()
     }
 
-    /// Returns the deadline of each of [`Timer::ALL`](crate::Timer); the last one, of SYN and FIN,
-    /// is always `None`.
-    fn timers(&self) -> [Option<Instant>; 4];
+    /// Returns the deadlines of retransmission, tail loss probe and reordering.
+    fn timers(&self) -> [Option<Instant>; 3];
 
     /// Stops all timers.
     fn stop(&mut self);

@@ -42,7 +42,6 @@ pub(crate) struct Ready {
 }
 
 impl SendBuffer {
-    /// Returns an empty buffer, which computes the CRC-32 of the stream if it `has_checksum`.
     pub(crate) fn new(has_checksum: bool, memory: FramePool) -> Self {
         let crc = has_checksum.then(Crc32::new);
         Self { chunks: VecDeque::new(), memory, released: 0, last: 0, end: 0, crc, scratch: Vec::new() }
@@ -222,7 +221,6 @@ impl SendBuffer {
         }
     }
 
-    /// Returns the length of the stream so far, bytes.
     pub(crate) fn end(&self) -> u64 {
         self.end
     }

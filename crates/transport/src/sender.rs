@@ -38,7 +38,7 @@ use rdt_crypto::PacketKey;
 use crate::recovery::{Flight, LossRecovery};
 use crate::send_buffer::{Cut, FramePool, Spare};
 use crate::wire::{Codec, Numbering};
-use crate::{ConfigError, Ecn, Endpoint, Observer, Phase, Timer, TransferError, TransmitBuf};
+use crate::{ConfigError, Ecn, Endpoint, Observer, Phase, TransferError, TransmitBuf};
 use blocked::BlockedTime;
 pub use blocked::{Blocked, Waited};
 use close::Closing;
@@ -349,7 +349,6 @@ impl Sender {
         self.peer.window.has_room(self.flight.board.span(self.path.mss))
     }
 
-    /// Returns the phase to report in a failure.
     fn phase(&self) -> Phase {
         match self.state {
             _ if self.closing.is_some_and(|closing| closing.is_sent()) => Phase::Close,
@@ -365,9 +364,8 @@ impl Sender {
 
     /// Returns the deadline of each of [`Timer::ALL`].
     fn timers(&self) -> [Option<Instant>; 4] {
-        let mut timers = self.recovery.timers();
-        timers[Timer::Control.index()] = self.control_at;
-        timers
+        let [retransmission, probe, reordering] = self.recovery.timers();
+        [retransmission, probe, reordering, self.control_at]
     }
 
     /// Ends a call that may have changed the state: reports the changes to observers.

@@ -49,17 +49,11 @@ pub(crate) struct Pacer {
 }
 
 impl Pacer {
-    /// Returns a token bucket without a rate, which allows everything, for segments of `mss` bytes.
-    pub(crate) fn new(mss: u64) -> Self {
-        let mss = mss.max(1);
-        let mut pacer = Self { mss, batch: MAX_BATCH / mss * mss, ..Self::default() };
-        pacer.level = pacer.capacity();
-        pacer
-    }
-
-    /// Returns a full bucket with a rate in bytes per second, for segments of `mss` bytes.
-    pub(crate) fn with_rate(mss: u64, rate: u64) -> Self {
-        let mut pacer = Self { rate: Some(rate.max(1)), ..Self::new(mss) };
+    /// Returns a full bucket for segments of `mss` bytes, with a rate in bytes per second; without
+    /// one it allows everything.
+    pub(crate) fn new(mss: u64, rate: Option<u64>) -> Self {
+        let (mss, rate) = (mss.max(1), rate.map(|rate| rate.max(1)));
+        let mut pacer = Self { mss, batch: MAX_BATCH / mss * mss, rate, ..Self::default() };
         pacer.level = pacer.capacity();
         pacer
     }

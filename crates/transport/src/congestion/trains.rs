@@ -44,7 +44,6 @@ struct Train {
     rate: u64,
 }
 
-/// Packet-train estimator of one connection.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Trains {
     current: Option<Train>,

@@ -79,12 +79,6 @@ impl From<&str> for Json {
     }
 }
 
-impl From<String> for Json {
-    fn from(value: String) -> Self {
-        Self::Text(value)
-    }
-}
-
 impl<T: Into<Self>> From<Vec<T>> for Json {
     fn from(values: Vec<T>) -> Self {
         Self::Array(values.into_iter().map(Into::into).collect())

@@ -100,8 +100,8 @@ impl<W: Write> Writer<W> {
         let Some(peer) = config.peer else { return };
         let data = object! {
             "ip_version": if peer.is_ipv4() { "v4" } else { "v6" },
-            "src_ip": any(peer).to_string(),
-            "dst_ip": peer.ip().to_string(),
+            "src_ip": any(peer).to_string().as_str(),
+            "dst_ip": peer.ip().to_string().as_str(),
             "dst_port": peer.port(),
             "protocol": "RDT",
         };

@@ -141,8 +141,8 @@ impl LossRecovery for BaseOnly {
         Some(Pending::Repeat(Repeat { offset: base.offset, reason, leave: Leave::Forced }))
     }
 
-    fn timers(&self) -> [Option<Instant>; 4] {
-        [self.deadline, None, None, None]
+    fn timers(&self) -> [Option<Instant>; 3] {
+        [self.deadline, None, None]
     }
 
     fn stop(&mut self) {

@@ -214,8 +214,8 @@ impl LossRecovery for Engine {
         Some(Pending::Repeat(Repeat { offset: lost.offset, reason, leave }))
     }
 
-    fn timers(&self) -> [Option<Instant>; 4] {
-        [self.rto_at, self.probe_at, self.reordering_at, None]
+    fn timers(&self) -> [Option<Instant>; 3] {
+        [self.rto_at, self.probe_at, self.reordering_at]
     }
 
     fn stop(&mut self) {

@@ -272,7 +272,7 @@ impl Rack {
                 on_lost(&segment, Some(state));
                 board.mark_lost(segment.offset);
             }
-            sent_packets.pop();
+            sent_packets.pop(1);
         }
         // Segments that were divided, or marked lost and restored, have no record of their own.
         let base = *board.base().filter(|base| base.fate == Fate::InFlight && base.packet_number < newest)?;

@@ -1,6 +1,4 @@
 //! RTT estimator and retransmission timeout of RFC 6298.
-//!
-//! The scoreboard decides which samples are valid (Karn's algorithm).
 
 use std::time::Duration;
 

@@ -193,7 +193,7 @@ impl SentPackets {
             if count == 0 {
                 return;
             }
-            self.pop_of_run(count);
+            self.pop(count);
         }
     }
 
@@ -212,16 +212,12 @@ impl SentPackets {
         while let Some((packet_number, packet)) = self.first()
             && !packet.offset.is_some_and(|offset| open(packet_number, offset))
         {
-            self.pop();
+            self.pop(1);
         }
     }
 
-    pub(crate) fn pop(&mut self) {
-        self.pop_of_run(1);
-    }
-
     /// Removes `count` packets of the oldest run, or all of it.
-    fn pop_of_run(&mut self, count: u64) {
+    pub(crate) fn pop(&mut self, count: u64) {
         match self.runs.front_mut() {
             Some(run) if count < run.count => *run = run.without(count),
             _ => drop(self.runs.pop_front()),
@@ -293,7 +289,7 @@ mod tests {
                         single.push_back((SentPacket { offset: None, state: state(now, in_flight) }, 0));
                     }
                     2 => {
-                        sent_packets.pop();
+                        sent_packets.pop(1);
                         first += u64::from(single.pop_front().is_some());
                     }
                     3 => {

@@ -25,7 +25,6 @@ pub(crate) struct Cut {
 }
 
 impl Cut {
-    /// Returns the length of a packet, bytes.
     #[inline]
     pub(crate) fn packet_len(&self) -> usize {
         self.header + self.mss + self.trailer
@@ -114,7 +113,6 @@ impl Chunk {
         (rest as u64) < bytes && bytes <= self.capacity as u64 && rest <= self.capacity / 2
     }
 
-    /// Ends the chunk at the bytes written so far.
     pub(super) fn end_here(&mut self) {
         self.capacity = self.written;
     }

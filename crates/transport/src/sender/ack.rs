@@ -1,9 +1,6 @@
 //! Processing of packets from the receiver. An ACK goes through the scoreboard, the RTT estimator,
 //! loss detection and congestion control, in this order (`on_ack`), and so do the losses and marks
 //! that it reports.
-//!
-//! Coalesced classic ACKs that only advance `snd_una` are processed as one: each gives an RTT
-//! sample, and the last one the cumulative ACK and the window.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +15,7 @@ use crate::recovery::{AckArrival, AckOutcome, Ended, Lost, SegmentRun, Timing, V
 use crate::wire::classic::REPLY_LEN;
 use crate::wire::native::FITTING_BLOCKS;
 use crate::wire::{Ack, Echo, FromReceiver, Numbering};
-use crate::{Ecn, Endpoint, RtoPolicy, Trace};
+use crate::{Ecn, Endpoint, RtoPolicy, Trace, TransferError};
 
 /// Packet numbers that the receiver echoes.
 #[derive(Default)]
@@ -135,7 +132,7 @@ impl Sender {
             return self.stats.stale += 1;
         }
         let Some(outcome) = self.apply(now, ack, prior.window, coalesced) else {
-            return self.end_for_invalid_acks();
+            return self.fail(TransferError::InvalidAcks);
         };
         if !coalesced {
             self.observers.on_ack(now, ack, &outcome);

@@ -40,7 +40,7 @@ pub(crate) struct BlockedTime {
     pub(crate) total: Waited,
     /// Bytes in flight when sending stopped.
     in_flight: u64,
-    /// True if the application filled all the room at its last call, and so would have written more.
+    /// True if the application filled all the room at its last call: it would have written more.
     pub(super) filled_room: bool,
     /// Time at which all data of the last write had been sent.
     drained_at: Option<Instant>,

@@ -38,19 +38,15 @@ pub(super) struct Closing {
     sent_count: u32,
     /// True if a FIN is due.
     pub(super) send: bool,
-    /// Newest FIN that was sent.
     sent: Option<SentFin>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct SentFin {
-    /// Packet number of the FIN.
     packet_number: u64,
     at: Instant,
     /// True if an ACK echoed the FIN.
     arrived: bool,
-    /// True if the FIN was a retransmission.
-    again: bool,
 }
 
 impl Closing {
@@ -59,7 +55,6 @@ impl Closing {
         self.sent.is_some_and(|fin| fin.arrived)
     }
 
-    /// True if a FIN was sent.
     pub(super) fn is_sent(&self) -> bool {
         self.sent.is_some()
     }
@@ -90,6 +85,7 @@ impl Sender {
         self.flight.board.is_empty() && self.closing.is_some_and(|closing| closing.has_arrived())
     }
 
+    #[cold]
     pub(super) fn fail(&mut self, error: TransferError) {
         let phase = self.phase();
         self.close();
@@ -149,7 +145,7 @@ impl Sender {
             rto = rto.min(self.path.rtt.rto().max(ANSWERED_FIN_INTERVAL));
         }
         let rto = rto.min(self.give_up_timer.time_left(now));
-        let sent = SentFin { packet_number: head.packet_number, at: now, arrived: false, again };
+        let sent = SentFin { packet_number: head.packet_number, at: now, arrived: false };
         self.closing = Some(Closing { unanswered: attempt, sent_count, send: false, sent: Some(sent) });
         if idle {
             self.control_at = Some(now + rto);
@@ -291,7 +287,7 @@ impl Sender {
     #[inline]
     pub(super) fn is_possible(&mut self, ack: &Ack<'_>) -> bool {
         if ack.echo.is_some_and(|echo| self.flight.sent.was_skipped(echo.packet_number)) {
-            self.end_for_invalid_acks();
+            self.fail(TransferError::InvalidAcks);
             return false;
         }
         let unsent = ack.echo.is_some_and(|echo| echo.packet_number >= self.flight.next_number());
@@ -307,15 +303,9 @@ impl Sender {
     pub(super) fn limit_invalid_acks(&mut self) -> bool {
         let too_many = self.stats.acks_beyond >= MAX_INVALID_ACKS && self.codec.has_packet_numbers();
         if too_many {
-            self.end_for_invalid_acks();
+            self.fail(TransferError::InvalidAcks);
         }
         too_many
-    }
-
-    /// Ends the transfer: the receiver acknowledges what it cannot have received.
-    #[cold]
-    pub(super) fn end_for_invalid_acks(&mut self) {
-        self.fail(TransferError::InvalidAcks);
     }
 
     /// Responds to a retransmission timeout caused by loss in the network.

@@ -89,10 +89,8 @@ impl CongestionControl {
             early: None,
             under_way: UnderWay::default(),
             prr: None,
-            pacer: match config.max_rate {
-                Some(rate) => Some(Pacer::with_rate(mss as u64, rate)),
-                None => config.pacing.then(|| Pacer::new(mss as u64)),
-            },
+            pacer: (config.pacing || config.max_rate.is_some())
+                .then(|| Pacer::new(mss as u64, config.max_rate)),
             capped: config.max_rate.is_some(),
             delivers_limit: false,
             lost_since_ack: 0,

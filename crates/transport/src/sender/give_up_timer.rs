@@ -10,7 +10,6 @@ const UNREACHABLE_TIME: Duration = Duration::from_secs(5);
 /// Smallest number of ICMP errors within [`UNREACHABLE_TIME`].
 const MIN_UNREACHABLE_REPORTS: u64 = 5;
 
-/// Give-up timer: time without an answer from the receiver, and time without progress.
 #[derive(Debug)]
 pub(super) struct GiveUpTimer {
     limit: Duration,
@@ -20,15 +19,9 @@ pub(super) struct GiveUpTimer {
     last_answer: Option<Instant>,
     /// Time of the last delivery, or of the first packet that was not delivered.
     last_progress: Option<Instant>,
-    /// ICMP errors since the last packet from the receiver, or since an answer is due.
-    pub(super) unreachable: Option<UnreachableReports>,
-}
-
-/// Series of ICMP "port unreachable" errors without a packet from the receiver in between.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct UnreachableReports {
-    since: Instant,
-    count: u64,
+    /// First ICMP error since the last packet from the receiver, or since an answer is due; and the
+    /// number of errors since then.
+    pub(super) unreachable: Option<(Instant, u64)>,
 }
 
 impl GiveUpTimer {
@@ -62,9 +55,9 @@ impl GiveUpTimer {
 
     /// Counts `reports` of ICMP errors. Returns true if the transfer must fail.
     pub(super) fn on_unreachable(&mut self, now: Instant, reports: u64) -> bool {
-        let unreachable = self.unreachable.get_or_insert(UnreachableReports { since: now, count: 0 });
-        unreachable.count += reports;
-        let long = now.saturating_duration_since(unreachable.since) >= UNREACHABLE_TIME;
-        long && unreachable.count >= MIN_UNREACHABLE_REPORTS
+        let (since, count) = self.unreachable.get_or_insert((now, 0));
+        *count += reports;
+        let long = now.saturating_duration_since(*since) >= UNREACHABLE_TIME;
+        long && *count >= MIN_UNREACHABLE_REPORTS
     }
 }

@@ -231,8 +231,8 @@ impl Observers {
     }
 
     pub(super) fn on_timers_due(&mut self, now: Instant, timers: [Option<Instant>; 4]) {
-        for timer in Timer::ALL {
-            if timers[timer.index()].is_some_and(|at| at <= now) {
+        for (timer, deadline) in Timer::ALL.into_iter().zip(timers) {
+            if deadline.is_some_and(|at| at <= now) {
                 self.on(now, &Trace::TimerExpired { timer });
             }
         }
@@ -252,9 +252,9 @@ impl Observers {
         if observed.metrics.replace(metrics) != Some(metrics) {
             observed.observer.on(now, &Trace::MetricsUpdated(metrics));
         }
-        for timer in Timer::ALL {
-            let after = timers[timer.index()];
-            if std::mem::replace(&mut observed.timers[timer.index()], after) != after {
+        let before = std::mem::replace(&mut observed.timers, timers);
+        for ((timer, before), after) in Timer::ALL.into_iter().zip(before).zip(timers) {
+            if before != after {
                 let trace = after.map_or(Trace::TimerCancelled { timer }, |at| Trace::TimerSet { timer, at });
                 observed.observer.on(now, &trace);
             }

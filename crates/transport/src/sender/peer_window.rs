@@ -10,7 +10,6 @@ use crate::wire::{Ack, Echo};
 /// Upper limit of the interval of zero-window probes (RFC 6298, rule 2.5).
 const MAX_PERSIST: Duration = Duration::from_secs(60);
 
-/// State reported by the receiver.
 #[derive(Debug, Default)]
 pub(super) struct Peer {
     /// Transport parameters of the SYN-ACK.

@@ -14,7 +14,6 @@ const GENERATION: Duration = Duration::from_secs(60);
 /// Difference that two times of whole microseconds may show where there is none, microseconds.
 const RESOLUTION: u64 = 1;
 
-/// Estimator of the delay of the way back.
 #[derive(Debug, Default)]
 pub(super) struct WayBack {
     /// First ACK: its arrival, and its time by the receiver's clock.

@@ -7,7 +7,7 @@ const MSS: u64 = 1472;
 const BATCH: u64 = 44 * MSS;
 
 fn paced(now: Instant, rate: u64) -> Pacer {
-    let mut pacer = Pacer::new(MSS);
+    let mut pacer = Pacer::new(MSS, None);
     pacer.set_rate(now, Some(rate));
     pacer
 }
@@ -27,7 +27,7 @@ fn burst_is_two_batches_or_millisecond() {
     ] {
         assert_eq!(paced(now, rate).burst(), burst, "{rate} bytes/s");
     }
-    assert_eq!(Pacer::new(MSS).burst(), u64::MAX);
+    assert_eq!(Pacer::new(MSS, None).burst(), u64::MAX);
     let mut pacer = paced(now, 10_000_000_000);
     pacer.set_sizes(1000, 16_000);
     assert_eq!(pacer.burst(), 32_000);
@@ -74,7 +74,7 @@ fn fast_rate_sends_whole_batches() {
 #[test]
 fn bucket_with_rate_begins_full() {
     let now = epoch();
-    let mut pacer = Pacer::with_rate(MSS, 1_472_000);
+    let mut pacer = Pacer::new(MSS, Some(1_472_000));
     assert_eq!(pacer.allows(now, MSS, 9), 2);
     pacer.on_sent(now, 2 * MSS);
     assert_eq!(pacer.next_send_at(now, MSS), Some(now + Duration::from_millis(1)));
@@ -83,7 +83,7 @@ fn bucket_with_rate_begins_full() {
 #[test]
 fn unpaced_sending_never_waits() {
     let now = epoch();
-    let mut pacer = Pacer::new(MSS);
+    let mut pacer = Pacer::new(MSS, None);
     for _ in 0..1000 {
         assert_eq!(pacer.next_send_at(now, 1_000_000), None);
         pacer.on_sent(now, 1_000_000);
@@ -123,7 +123,7 @@ fn idle_time_saves_one_burst() {
 #[test]
 fn late_wake_ups_keep_rate() {
     let rate = 12_500_000;
-    let mut pacer = Pacer::with_rate(MSS, rate);
+    let mut pacer = Pacer::new(MSS, Some(rate));
     let (mut now, mut sent) = (epoch(), 0);
     for _ in 0..250 {
         let count = pacer.allows(now, MSS, u64::MAX);
@@ -146,7 +146,7 @@ fn catch_up_is_limited_to_wait_for_tokens() {
         (1_472_000, true, 1000, 10),
         (1_472_000, false, 1000, 2),
     ] {
-        let mut pacer = Pacer::with_rate(MSS, rate);
+        let mut pacer = Pacer::new(MSS, Some(rate));
         let now = epoch();
         pacer.on_sent(now, pacer.burst());
         pacer.on_stopped(now, is_awaited);
@@ -219,7 +219,7 @@ fn allowance_of_run_equals_single_segments() {
     for seed in 1..=400_u64 {
         let mut below = random(seed);
         let mut now = epoch();
-        let mut by_run = Pacer::new(1 + below(9000));
+        let mut by_run = Pacer::new(1 + below(9000), None);
         let mut by_one = by_run.clone();
         for step in 0..200 {
             match below(8) {

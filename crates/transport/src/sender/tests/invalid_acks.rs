@@ -107,7 +107,7 @@ fn ended_stream_waits_for_no_pace() {
     assert!(!script.datagrams().is_empty());
     assert!(script.sender.blocked.paced_until().is_some(), "the rest of the window waits");
     script.at(58_000);
-    script.sender.end_for_invalid_acks();
+    script.sender.fail(TransferError::InvalidAcks);
     assert_ended(&mut script);
     assert_eq!(script.sender.poll_timeout(), None);
     assert_eq!((script.at(110_000).datagrams().len(), script.timer()), (0, None));
