@@ -186,7 +186,7 @@ impl<'a> Run<'a> {
             }
             self.simulation.run_until(at);
             match act {
-                Act::Stall(until) => self.simulation.stall_connections(self.responder, until),
+                Act::Stall(until) => self.simulation.stall(self.responder, until),
                 Act::Restart(who) => self.restart(who),
                 Act::UpdateKeys => self.update_keys(),
                 Act::Move => {

@@ -351,7 +351,7 @@ fn unread_stream_stops_its_sender_and_goes_on() {
     let mut world = World::new(path(1000, 5), 5, &clear(), 0);
     world.connect(&clear(), 200_000_000);
     world.simulation.run_until(ms(200));
-    world.simulation.stall_connections(world.server, MINUTE / 2);
+    world.simulation.stall(world.server, MINUTE / 2);
     world.simulation.run_until(MINUTE / 3);
     let there = world.simulation.connections(world.server);
     assert!(there.set.memory() < 600 << 20, "{} bytes wait", there.set.memory());

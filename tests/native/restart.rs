@@ -113,7 +113,7 @@ fn reset_bypasses_emulated_link() {
 #[test]
 fn reset_reaches_sender_waiting_for_fin_ack() {
     let Running { mut simulation, server, sender, note: _note, .. } = path().bytes(100_000).start();
-    simulation.stall_server(server, secs(60));
+    simulation.stall(server, secs(60));
     simulation.run_until(secs(5));
     simulation.restart_server(server, server_config(receiver()));
     assert!(simulation.run_senders(secs(60)));

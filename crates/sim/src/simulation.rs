@@ -182,17 +182,15 @@ impl Simulation {
         self.network.woken.push_back(id);
     }
 
-    /// Stalls the application of a server: it reads nothing until virtual time `until`.
-    pub fn stall_server(&mut self, id: NodeId, until: Duration) {
-        let until = self.epoch + until;
-        self.server_mut(id).asleep_until = Some(until);
+    /// Stalls the application of a server, or those of a node with connections, until virtual time
+    /// `until`: they do nothing.
+    pub fn stall(&mut self, id: NodeId, until: Duration) {
+        let until = Some(self.epoch + until);
+        match &mut self.nodes[id.index()] {
+            Node::Connections(node) => node.asleep_until = until,
+            _ => self.server_mut(id).asleep_until = until,
+        }
         self.network.woken.push_back(id);
-    }
-
-    /// Stalls the applications of a node with connections until virtual time `until`.
-    pub fn stall_connections(&mut self, id: NodeId, until: Duration) {
-        let until = self.epoch + until;
-        self.connections_mut(id).asleep_until = Some(until);
     }
 
     /// Passes every datagram from now on to `interceptor`.
