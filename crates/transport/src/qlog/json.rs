@@ -44,38 +44,20 @@ impl Json {
     }
 }
 
-macro_rules! from_integers {
-    ($($kind:ty),*) => {$(
+macro_rules! from {
+    ($($kind:ty => $variant:ident),*) => {$(
         impl From<$kind> for Json {
             fn from(value: $kind) -> Self {
-                Self::Integer(value.into())
+                Self::$variant(value.into())
             }
         }
     )*};
 }
-from_integers!(u16, u32, u64, i64);
+from!(bool => Bool, u16 => Integer, u32 => Integer, u64 => Integer, i64 => Integer, f64 => Float, &str => Text);
 
 impl From<usize> for Json {
     fn from(value: usize) -> Self {
         Self::Integer(value as i128)
-    }
-}
-
-impl From<bool> for Json {
-    fn from(value: bool) -> Self {
-        Self::Bool(value)
-    }
-}
-
-impl From<f64> for Json {
-    fn from(value: f64) -> Self {
-        Self::Float(value)
-    }
-}
-
-impl From<&str> for Json {
-    fn from(value: &str) -> Self {
-        Self::Text(value.to_owned())
     }
 }
 

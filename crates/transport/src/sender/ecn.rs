@@ -9,8 +9,6 @@
 //! changes ECT(0) to ECT(1) is not detected: the receiver reports one count for both, and a sender
 //! that treats CE as loss need not tell them apart.
 
-use std::fmt;
-
 use crate::Ecn;
 use crate::congestion::Cause;
 use crate::wire::Marks;
@@ -55,24 +53,17 @@ impl EcnState {
 }
 
 /// Reason why ECN validation failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum EcnFailure {
     /// Packets arrived without their codepoint.
+    #[error("packets arrive without the codepoint that they were sent with")]
     Bleached,
     /// The reported counts are impossible: they exceed the packets sent, or decrease.
+    #[error("the receiver's counts cannot be right")]
     Counts,
     /// Packets with a codepoint presumably do not arrive.
+    #[error("packets with a codepoint seem not to arrive")]
     BlackHole,
-}
-
-impl fmt::Display for EcnFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Bleached => "packets arrive without the codepoint that they were sent with",
-            Self::Counts => "the receiver's counts cannot be right",
-            Self::BlackHole => "packets with a codepoint seem not to arrive",
-        })
-    }
 }
 
 #[derive(Debug, Default, Clone, Copy)]
