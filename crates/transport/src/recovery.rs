@@ -19,8 +19,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use base_only::BaseOnly;
-use engine::Engine;
+pub(crate) use base_only::BaseOnly;
+pub(crate) use engine::Engine;
 pub(crate) use events::{
     AckArrival, AckOutcome, Ended, Expired, Lost, LostTo, Probe, Resent, Timeout, Timing, Verdict,
     WindowUpdate,
@@ -28,6 +28,7 @@ pub(crate) use events::{
 pub(crate) use flight::Flight;
 pub use rack::Reordering;
 pub use rto::RtoPolicy;
+pub(crate) use rto::doubled;
 pub(crate) use rtt::{Rtt, RttQuality};
 pub(crate) use scoreboard::{Fate, Scoreboard, Segment, SegmentRun};
 pub(crate) use sent_packets::{SentPacket, SentPackets};
@@ -194,21 +195,5 @@ pub(crate) trait LossRecovery: fmt::Debug + Send {
     /// True if duplicate ACKs show that data beyond the oldest segment arrived.
     fn repeats_base(&self) -> bool {
         false
-    }
-}
-
-/// Returns an implementation of `rule`. `reference` selects the reference sender's variant of
-/// [`LossDetection::BaseOnly`], which declares nothing lost. `attempts` limits the transmissions of
-/// one segment. `loss_window` is the window after a timeout, packets.
-pub(crate) fn build(
-    rule: LossDetection,
-    reordering: Reordering,
-    loss_window: u32,
-    reference: bool,
-    attempts: u32,
-) -> Box<dyn LossRecovery> {
-    match rule {
-        LossDetection::BaseOnly => Box::new(BaseOnly::new(reference, attempts)),
-        rule => Box::new(Engine::new(rule, reordering, loss_window)),
     }
 }

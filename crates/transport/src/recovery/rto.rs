@@ -108,9 +108,7 @@ impl RtoEstimator {
 
     /// Returns the timeout, back-off included.
     pub(crate) fn rto(&self) -> Duration {
-        let factor = 1_u32.checked_shl(self.backoff).unwrap_or(u32::MAX);
-        let base = self.base_rto();
-        base.saturating_mul(factor).min(self.config.backoff_max.max(base)).min(self.config.max)
+        doubled(self.base_rto(), self.backoff, self.config.backoff_max).min(self.config.max)
     }
 
     /// Returns the timeout without back-off.
@@ -134,6 +132,12 @@ impl RtoEstimator {
     pub(crate) fn rttvar(&self) -> Option<Duration> {
         self.smoothed.map(|(_, rttvar)| rttvar)
     }
+}
+
+/// Returns `first`, doubled this number of `times`, up to `longest` (but at least `first`).
+pub(crate) fn doubled(first: Duration, times: u32, longest: Duration) -> Duration {
+    let factor = 1_u32.checked_shl(times).unwrap_or(u32::MAX);
+    first.saturating_mul(factor).min(longest.max(first))
 }
 
 /// Moves `old` towards `new` by 1 / `parts` of the difference.

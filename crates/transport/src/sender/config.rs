@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::path_mtu::PathMtu;
 use crate::congestion::{Algorithm, Controller, ControllerFactory, Start};
-use crate::recovery::{self, LossRecovery, Segment};
+use crate::recovery::{BaseOnly, Engine, LossRecovery, Segment, doubled};
 use crate::wire::native::{LinkRequest, Params};
 use crate::wire::{LinkProperties, Numbering, Wire};
 use crate::{ConfigError, LossDetection, MAX_DATAGRAM, Reordering, RtoPolicy, StreamName};
@@ -287,14 +287,17 @@ impl SenderConfig {
     /// sender.
     pub(crate) fn loss_recovery(&self) -> Box<dyn LossRecovery> {
         let reference = self.wire.numbering() == Numbering::Packets;
-        recovery::build(self.recovery, self.reordering, self.loss_window(), reference, self.attempts.data)
+        match self.recovery {
+            LossDetection::BaseOnly => Box::new(BaseOnly::new(reference, self.attempts.data)),
+            rule => Box::new(Engine::new(rule, self.reordering, self.loss_window())),
+        }
     }
 
     /// Returns the timeout of SYN number `attempt`, from 1: max(1 s, 2 RTT) with the requested RTT
     /// (classic), or 1 s, doubled after the first [`LINEAR_SYNS`] (native).
     pub(crate) fn syn_timeout(&self, attempt: u32) -> Duration {
         if let RtoPolicy::Rfc6298 { .. } = self.rto {
-            return doubled(Duration::from_secs(1), attempt.saturating_sub(LINEAR_SYNS), MAX_SYN_TIMEOUT);
+            return doubled(Duration::from_secs(1), attempt.saturating_sub(LINEAR_SYNS + 1), MAX_SYN_TIMEOUT);
         }
         let two_rtt = Duration::try_from_secs_f32(2.0 * self.link.rtt_s).unwrap_or_default();
         two_rtt.max(Duration::from_secs(1))
@@ -304,7 +307,7 @@ impl SenderConfig {
     pub(crate) fn fin_timeout(&self, rto: Duration, attempt: u32) -> Duration {
         match self.rto {
             RtoPolicy::Reference => rto,
-            RtoPolicy::Rfc6298 { backoff_max, .. } => doubled(rto, attempt, backoff_max),
+            RtoPolicy::Rfc6298 { backoff_max, .. } => doubled(rto, attempt.saturating_sub(1), backoff_max),
         }
     }
 
@@ -351,12 +354,6 @@ impl SenderConfig {
 const LINEAR_SYNS: u32 = 4;
 /// Upper limit of the back-off of a SYN.
 const MAX_SYN_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// Returns `first`, doubled with each further attempt, up to `longest` (but at least `first`).
-fn doubled(first: Duration, attempt: u32, longest: Duration) -> Duration {
-    let factor = 1_u32.checked_shl(attempt.saturating_sub(1)).unwrap_or(u32::MAX);
-    first.saturating_mul(factor).min(longest.max(first))
-}
 
 #[cfg(test)]
 mod tests {

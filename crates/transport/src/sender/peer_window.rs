@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::recovery::{Rtt, Scoreboard, Segment, WindowUpdate};
+use crate::recovery::{Rtt, Scoreboard, Segment, WindowUpdate, doubled};
 use crate::wire::native::Params;
 use crate::wire::{Ack, Echo};
 
@@ -115,10 +115,10 @@ impl Peer {
         if self.persist.packet_number.replace(packet_number) == Some(packet_number) {
             return None;
         }
-        let factor = 1_u32.checked_shl(self.persist.answered).unwrap_or(u32::MAX);
-        self.persist.answered = self.persist.answered.saturating_add(1);
         let idle = idle_timeout(&self.params.unwrap_or_default());
-        Some(rto.saturating_mul(factor).min(MAX_PERSIST.min(idle / 3).max(rto)))
+        let interval = doubled(rto, self.persist.answered, MAX_PERSIST.min(idle / 3));
+        self.persist.answered = self.persist.answered.saturating_add(1);
+        Some(interval)
     }
 
     /// True if the timer of data is that of the next zero-window probe, and the previous probe was
