@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use super::coalesced_acks::coalesce;
 use super::congestion::Prior;
-use super::path::Trips;
 use super::{Path, Sender, State};
 use crate::congestion::Cause;
 use crate::endpoint::one_by_one;
@@ -232,7 +231,8 @@ impl Sender {
         })
     }
 
-    /// Takes the RTT samples of an ACK. Returns the newest one.
+    /// Takes the RTT samples of an ACK: of its echo (native) or by Karn's algorithm (classic), and
+    /// of a reordered segment. Returns the newest one.
     fn on_trips(
         &mut self,
         now: Instant,
@@ -240,18 +240,32 @@ impl Sender {
         echoes: &Echoes,
         (karn, arrived): (Option<Instant>, &Arrived),
     ) -> Option<Duration> {
-        self.path.on_trips(&Trips {
-            now,
-            echo: ack.echo,
-            // After a timeout the records are gone, but a segment that was never retransmitted has
-            // its send time.
-            echoed: echoes.sent_at.or(arrived.echoed),
-            karn,
-            overtaken: arrived.overtaken,
-            in_flight: self.flight.board.in_flight(),
-            next_number: self.flight.next_number(),
-            ack_every: self.peer.ack_every,
-        })
+        let Self { flight, path, peer, .. } = self;
+        let since = |sent_at: Instant| now.saturating_duration_since(sent_at);
+        let sample = match ack.echo {
+            Some(echo) => {
+                // After a timeout the records are gone, but a segment that was never retransmitted
+                // has its send time.
+                let sent_at = echoes.sent_at.or(arrived.echoed);
+                let sent_at = sent_at.filter(|_| !path.is_older(echo.packet_number));
+                sent_at.map(|sent_at| path.without_delay(since(sent_at), echo.delay))
+            }
+            None => karn.map(since),
+        };
+        let late = arrived.overtaken.filter(|(number, _)| !path.is_older(*number));
+        let late = late.map(|(_, sent_at)| since(sent_at));
+        // One sample is expected for every two packets in flight, or `ack_every` if that is more.
+        // At most as many packets are on their way as were sent since the echoed one. Recovery that
+        // marks no losses counts more in flight: all that arrived beyond a hole. If it sends one
+        // packet per timeout, there is one sample per timeout, which must count in full.
+        let next_number = flight.next_number();
+        let sent_since = ack.echo.map_or(u64::MAX, |echo| next_number.saturating_sub(echo.packet_number));
+        let packets = (flight.board.in_flight() / path.mss as u64).min(sent_since);
+        let samples = u32::try_from(packets / u64::from(peer.ack_every.max(2))).unwrap_or(u32::MAX);
+        for sample in sample.into_iter().chain(late) {
+            path.on_sample(sample, samples);
+        }
+        sample.or(late)
     }
 
     /// Records the packet number that an ACK echoes.

@@ -345,7 +345,10 @@ impl Sender {
             delivered: delivery.delivered(),
             rate,
         });
-        congestion.learn_rate(rate);
+        congestion.fastest = congestion.fastest.max(rate.map_or(0, |sample| sample.delivery_rate));
+        if let Some(sample) = rate.filter(|sample| !sample.app_limited) {
+            congestion.newest = sample.delivery_rate;
+        }
         self.observers.on_rate(rate);
     }
 

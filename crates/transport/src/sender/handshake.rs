@@ -49,12 +49,17 @@ impl Sender {
         let known = peer.known.filter(|_| link.is_none());
         sender.learn_path(now, peer.rtt + link.unwrap_or_default(), quality, known);
         sender.peer.window.size = peer.window;
-        sender.meet(peer.params);
+        sender.peer.params = Some(peer.params);
+        sender.adopt_ack_delay(&peer.params);
+        if let Some(mtu) = &mut sender.path.mtu {
+            mtu.limit(usize::from(peer.params.max_datagram));
+            sender.resize();
+        }
         if peer.is_remembered {
             let initial = u64::from(sender.config.initial_window) * sender.path.mss as u64;
             sender.congestion.early = Some(known.map_or(0, |known| known.early).max(initial));
         }
-        if known.is_some_and(|known| known.refuses_ecn) {
+        if !peer.params.ecn || known.is_some_and(|known| known.refuses_ecn) {
             sender.path.ecn.refuse();
         }
         sender.pace(now);
@@ -143,19 +148,6 @@ impl Sender {
         self.on_path_changed(now);
         if !peer.params.ecn {
             self.path.ecn.refuse();
-        }
-    }
-
-    /// Adopts the peer's transport parameters.
-    fn meet(&mut self, params: Params) {
-        self.peer.params = Some(params);
-        if !params.ecn {
-            self.path.ecn.refuse();
-        }
-        self.adopt_ack_delay(&params);
-        if let Some(mtu) = &mut self.path.mtu {
-            mtu.limit(usize::from(params.max_datagram));
-            self.resize();
         }
     }
 

@@ -3,9 +3,8 @@
 use std::time::{Duration, Instant};
 
 use super::Sender;
-use super::congestion::CongestionControl;
 use super::path_mtu::PathMtu;
-use crate::congestion::{RateSample, volume};
+use crate::congestion::volume;
 
 /// Loss above which the window was more than the path had room for, thousandths
 /// (draft-ietf-ccwg-bbr, `BBR.LossThresh`).
@@ -34,16 +33,6 @@ impl KnownPath {
     /// True if so much was lost that the window was more than the path had room for.
     pub(crate) fn was_congested(&self) -> bool {
         self.loss > TOLERATED_LOSS
-    }
-}
-
-impl CongestionControl {
-    /// Learns from a sample of the delivery rate.
-    pub(super) fn learn_rate(&mut self, rate: Option<RateSample>) {
-        self.fastest = self.fastest.max(rate.map_or(0, |sample| sample.delivery_rate));
-        if let Some(sample) = rate.filter(|sample| !sample.app_limited) {
-            self.newest = sample.delivery_rate;
-        }
     }
 }
 

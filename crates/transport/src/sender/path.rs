@@ -7,7 +7,7 @@ use super::ecn::PathEcn;
 use super::path_mtu::PathMtu;
 use super::way_back::WayBack;
 use crate::recovery::{Rtt, RttQuality};
-use crate::wire::{Codec, Echo};
+use crate::wire::Codec;
 
 /// RTT assumed before the first sample (RFC 9002, section 6.2.2).
 pub(crate) const INITIAL_RTT: Duration = Duration::from_millis(333);
@@ -17,40 +17,6 @@ pub(crate) const INITIAL_RTT: Duration = Duration::from_millis(333);
 const SLOW_RETURN_DELAY: Duration = Duration::from_millis(5);
 /// The delay is at least one part in this many of the minimum RTT, too.
 const SLOW_RETURN_PART_OF_RTT: u32 = 4;
-
-/// Send times of packets that an ACK reports, for RTT samples.
-pub(super) struct Trips {
-    /// Arrival of the ACK.
-    pub(super) now: Instant,
-    pub(super) echo: Option<Echo>,
-    /// Send time of the echoed transmission.
-    pub(super) echoed: Option<Instant>,
-    /// Send time of the newest segment that was never retransmitted (Karn's algorithm).
-    pub(super) karn: Option<Instant>,
-    /// Packet number and send time of the newest segment that arrived after a later one.
-    pub(super) overtaken: Option<(u64, Instant)>,
-    /// Bytes in flight.
-    pub(super) in_flight: u64,
-    /// Next packet number.
-    pub(super) next_number: u64,
-    /// Packets per ACK that the newest data packet requested.
-    pub(super) ack_every: u16,
-}
-
-impl Trips {
-    /// Returns the expected number of samples per RTT for segments of `mss` bytes: one for every
-    /// two packets in flight, or `ack_every` if that is more.
-    ///
-    /// At most as many packets are on their way as were sent since the echoed one. Recovery that
-    /// marks no losses counts more in flight: all that arrived beyond a hole. If it sends one
-    /// packet per timeout, there is one sample per timeout, which must count in full.
-    fn samples(&self, mss: u64) -> u32 {
-        let sent_since =
-            self.echo.map_or(u64::MAX, |echo| self.next_number.saturating_sub(echo.packet_number));
-        let packets = (self.in_flight / mss).min(sent_since);
-        u32::try_from(packets / u64::from(self.ack_every.max(2))).unwrap_or(u32::MAX)
-    }
-}
 
 pub(super) struct Path {
     /// First packet number on this path. Earlier packets give no RTT samples, and mean nothing to
@@ -114,29 +80,8 @@ impl Path {
         packet_number < self.first_number
     }
 
-    /// Takes the RTT samples of an ACK: of its echo (native) or by Karn's algorithm (classic), and
-    /// of a reordered segment. Returns the newest one.
-    pub(super) fn on_trips(&mut self, trips: &Trips) -> Option<Duration> {
-        let since = |sent_at: Instant| trips.now.saturating_duration_since(sent_at);
-        let is_here = |number: u64| !self.is_older(number);
-        let sample = match trips.echo {
-            Some(echo) => {
-                let sent_at = trips.echoed.filter(|_| is_here(echo.packet_number));
-                sent_at.map(|sent_at| self.without_delay(since(sent_at), echo.delay))
-            }
-            None => trips.karn.map(since),
-        };
-        let late = trips.overtaken.filter(|(number, _)| is_here(*number));
-        let late = late.map(|(_, sent_at)| since(sent_at));
-        let samples = trips.samples(self.mss as u64);
-        for sample in sample.into_iter().chain(late) {
-            self.on_sample(sample, samples);
-        }
-        sample.or(late)
-    }
-
     /// Processes a valid RTT sample, one of about `samples` per RTT.
-    fn on_sample(&mut self, sample: Duration, samples: u32) {
+    pub(super) fn on_sample(&mut self, sample: Duration, samples: u32) {
         self.split_way_back();
         self.rtt.on_sample(sample, samples);
         let without = self.without_way_back(sample);
@@ -184,7 +129,7 @@ impl Path {
 
     /// Subtracts the receiver's ACK delay from an RTT sample, unless the result is below the
     /// minimum RTT (RFC 9002, section 5.3).
-    fn without_delay(&self, rtt: Duration, delay: Duration) -> Duration {
+    pub(super) fn without_delay(&self, rtt: Duration, delay: Duration) -> Duration {
         let without = rtt.saturating_sub(delay);
         let plausible = without >= self.rtt.min_rtt.unwrap_or_default() && !without.is_zero();
         if plausible { without } else { rtt }

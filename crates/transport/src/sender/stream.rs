@@ -70,10 +70,10 @@ impl SendStream {
         }
     }
 
-    /// True if no data follows offset `end`: the stream has ended, or the application has pushed
-    /// its data and pauses.
-    pub(super) fn is_last(&self, end: u64) -> bool {
-        end == self.end() && (self.finishing || self.pushed >= end)
+    /// True if neither data nor a FIN follows what is written, so that the receiver would delay the
+    /// ACK of the last packets: the stream has ended, or the application has pushed and pauses.
+    fn pauses(&self) -> bool {
+        if self.finishing { !self.fin_with_data } else { self.pushed >= self.end() }
     }
 
     /// Returns the limit of unsent bytes with a congestion window of `cwnd` bytes and segments of
@@ -110,18 +110,16 @@ impl Sender {
     /// Returns the index of the last waiting segment, whose ACK the receiver would delay. Counts
     /// from `offset` in segments of `len` bytes. [`Heads::NONE`] if more data or a FIN follows.
     pub(super) fn last_of(&self, offset: u64, len: u64) -> u64 {
-        let end = self.stream.end();
-        let waiting = end - offset;
-        let requests = self.is_last(end) && waiting.is_multiple_of(len) && !self.is_alone(len);
+        let waiting = self.stream.end() - offset;
+        let requests = self.stream.pauses() && waiting.is_multiple_of(len) && !self.is_alone(len);
         if requests { waiting / len - 1 } else { Heads::NONE }
     }
 
     /// True if a new packet of `len` bytes is all that is unacknowledged and the last of what is
     /// pushed (native). Its ACK may wait for the application's answer (RFC 9000, section 13.2.2).
     pub(super) fn is_alone(&self, len: u64) -> bool {
-        let end = self.stream.end();
         let is_only = self.codec.has_packet_numbers() && self.flight.board.is_empty();
-        is_only && self.is_last(end) && end - self.flight.board.next_offset() == len
+        is_only && self.stream.pauses() && self.stream.end() - self.flight.board.next_offset() == len
     }
 
     /// True if the next packet leaves now and has room for an ACK.

@@ -417,13 +417,6 @@ impl Sender {
         Some(())
     }
 
-    /// True if no data and no FIN follows offset `end` for now, so that the receiver would delay
-    /// the ACK of the last packets.
-    pub(super) fn is_last(&self, end: u64) -> bool {
-        let followed = self.stream.finishing && self.stream.fin_with_data;
-        !followed && self.stream.is_last(end)
-    }
-
     /// Accounts for stream bytes that were sent and recorded on the scoreboard.
     fn account(&mut self, now: Instant, bytes: u64) {
         let app_limited = self.flight.rate.as_ref().map(DeliveryRate::app_limited);
