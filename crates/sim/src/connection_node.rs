@@ -12,7 +12,7 @@ use rdt_transport::{
 };
 
 use crate::application::Application;
-use crate::node::NodeId;
+use crate::node_id::NodeId;
 use crate::read_policy::{ReadPolicy, Reader};
 use crate::transfer::{Finish, Transfer};
 use crate::writer::Writer;

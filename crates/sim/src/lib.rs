@@ -13,7 +13,7 @@
 //! | scenario | `scenario.rs` | description of one transfer, and its report |
 //! | simulation | `simulation.rs` | clock, nodes, wires; the loop over events |
 //! | network | `network.rs` | wires, inboxes, interceptors |
-//! | nodes | `node.rs` | nodes of all kinds, and their random numbers |
+//! | nodes | `node.rs`, `node_id.rs` | nodes of all kinds; their identifiers and random numbers |
 //! | sender | `sender_node.rs` | sender of one transfer to a server, and its outcome |
 //! | server | `server_node.rs` | server, and the transfers that it received |
 //! | connections | `connection_node.rs` | set of connections, and both streams of each |
@@ -36,6 +36,7 @@ mod limits;
 mod marks;
 mod network;
 mod node;
+mod node_id;
 mod observers;
 pub mod payload;
 mod queue_series;
@@ -56,7 +57,7 @@ pub use connection_node::{ConnectionsNode, Exchange};
 pub use limits::{LimitRecorder, Limits};
 pub use marks::{Mark, Marks};
 pub use network::{EcnRewrite, Interceptor, WireId};
-pub use node::NodeId;
+pub use node_id::NodeId;
 pub use observers::{Recorder, Series, Summary};
 pub use queue_series::QueueSeries;
 pub use read_policy::ReadPolicy;

@@ -8,7 +8,7 @@ use rdt_emulator::{Air, BusyPeriod, Delivery, Direction, DropCause, Link, NoStat
 use rdt_transport::drive::{DatagramIo, Received};
 use rdt_transport::{Ecn, TransmitBuf};
 
-use crate::node::NodeId;
+use crate::node_id::NodeId;
 
 /// Limit on the pool of unused datagram buffers.
 const MAX_POOLED_BUFFERS: usize = 64;

@@ -11,7 +11,7 @@ use rdt_transport::{
 
 use crate::application::Application;
 use crate::connection_node::{ConnectionsNode, Exchange};
-use crate::node::{NodeId, entropy};
+use crate::node_id::{NodeId, entropy};
 use crate::server_node::identity;
 use crate::writer::Writer;
 

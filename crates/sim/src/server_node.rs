@@ -10,7 +10,7 @@ use rdt_transport::{
     ConnectionConfig, ConnectionId, ConnectionSetConfig, Endpoint, ReceiverEvent, ResponderConfig,
 };
 
-use crate::node::{NodeId, entropy};
+use crate::node_id::{NodeId, entropy};
 use crate::read_policy::Reader;
 use crate::transfer::{Finish, ServerStream, Transfer};
 

@@ -16,7 +16,8 @@ use rdt_transport::{ConfigError, ConnectionSetConfig, FramePool, SenderConfig, T
 
 use crate::application::Application;
 use crate::network::{EcnRewrite, Interceptor, Network, NodeIo, WireId};
-use crate::node::{Node, NodeId};
+use crate::node::Node;
+use crate::node_id::NodeId;
 use crate::queue_series::QueueSamplers;
 use crate::read_policy::{ReadPolicy, Reader};
 use crate::sender_node::{Machine, Outcome};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rdt_datagram::Jitter;
 
 use crate::bins::Bins;
-use crate::node::NodeId;
+use crate::node_id::NodeId;
 use crate::source::{STAMP_BYTES, Source};
 
 /// Limit on incomplete datagrams that are kept. Of the others no piece is expected.

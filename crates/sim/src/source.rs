@@ -6,7 +6,7 @@ use rdt_emulator::child_seed;
 use rdt_transport::TransmitBuf;
 
 use crate::network::Network;
-use crate::node::NodeId;
+use crate::node_id::NodeId;
 
 /// Bytes at the start of each datagram: its number (4) and the time at which it was sent (8).
 pub(crate) const STAMP_BYTES: usize = 12;

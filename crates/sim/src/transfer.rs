@@ -8,7 +8,7 @@ use rdt_server::{SenderId, Server};
 use rdt_transport::Connection;
 
 use crate::bins::Bins;
-use crate::node::NodeId;
+use crate::node_id::NodeId;
 use crate::read_policy::Reader;
 
 /// Latest transfer of one peer, as its receiver saw it.

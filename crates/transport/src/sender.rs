@@ -23,6 +23,7 @@ mod observer;
 mod path;
 mod path_mtu;
 mod peer_window;
+mod recent_loss;
 mod stats;
 mod stream;
 mod transmit;
@@ -468,6 +469,7 @@ impl Endpoint for Sender {
 }
 
 /// Returns the earlier of two deadlines.
+#[inline]
 pub(crate) fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),

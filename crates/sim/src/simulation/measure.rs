@@ -8,7 +8,8 @@ use rdt_transport::{ConnectionId, SenderStats};
 use super::Simulation;
 use crate::limits::{LimitRecorder, Limits};
 use crate::network::WireId;
-use crate::node::{Node, NodeId};
+use crate::node::Node;
+use crate::node_id::NodeId;
 use crate::queue_series::QueueSeries;
 
 impl Simulation {

@@ -10,7 +10,8 @@ use rdt_transport::{
 use super::{NodeTimer, Simulation};
 use crate::application::Application;
 use crate::connection_node::ConnectionsNode;
-use crate::node::{Node, NodeId};
+use crate::node::Node;
+use crate::node_id::NodeId;
 use crate::sender_node::{SenderEnv, SenderNode};
 use crate::server_node::ServerNode;
 use crate::sink::SinkNode;

@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::ack_frequency::RecentLoss;
 use super::blocked::{Blocked, BlockedTime};
+use super::recent_loss::RecentLoss;
 use super::under_way::UnderWay;
 use super::{Sender, SenderConfig};
 use crate::congestion::{
@@ -151,6 +151,7 @@ impl CongestionControl {
     }
 
     /// Returns the time at which the pacer allows `bytes`; `None` if it does now.
+    #[inline]
     pub(super) fn paced_until(&self, now: Instant, bytes: u64) -> Option<Instant> {
         self.pacer.as_ref()?.next_send_at(now, bytes).filter(|at| *at > now)
     }

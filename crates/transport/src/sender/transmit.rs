@@ -169,6 +169,7 @@ impl Sender {
     }
 
     /// True if the application may write: little unsent data is buffered.
+    #[inline]
     pub(crate) fn has_spare(&self) -> bool {
         let wanted = if self.buffers_ahead() {
             SendStream::lookahead(self.congestion.cwnd, self.path.mss)
