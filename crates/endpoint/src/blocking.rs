@@ -10,16 +10,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Context;
 use std::time::Duration;
 
+use rdt_transport::ConnectionId;
 use rdt_udp::wildcard_for;
 
 use crate::config::{Connect, EndpointConfig, Listen};
-use crate::core::handles::{EndpointHandle, StreamHandle, endpoint_methods};
+use crate::core::handles::{EndpointHandle, endpoint_methods};
 use crate::core::{Backlog, Core, Shared};
 use crate::error::{ConnectError, ListenError};
 use crate::io::Io;
 #[cfg(feature = "emulator")]
 use crate::network::Network;
 use driver::Driver;
+use stream::Keeps;
 pub use stream::Stream;
 use wait::Wait;
 
@@ -60,8 +62,8 @@ impl Endpoint {
         Ok(Self(Arc::new(EndpointHandle(shared)), driver))
     }
 
-    fn stream(&self, handle: StreamHandle, owned: Option<Self>) -> Stream {
-        Stream::new(handle, Arc::clone(&self.1), owned)
+    fn stream(&self, id: ConnectionId, owned: Option<Self>) -> Stream {
+        Stream::new(self.0.stream(id, Keeps::new(Arc::clone(&self.1), owned)))
     }
 
     /// Opens a connection and waits for the handshake.
@@ -96,8 +98,11 @@ impl Endpoint {
         timeout: Option<Duration>,
         owned: Option<Self>,
     ) -> Result<Stream, ConnectError> {
-        let stream = self.stream(self.0.connect(peer, connect)?, owned);
-        match (self.1.block_on(timeout, |cx| stream.handle().poll_connected(cx)), timeout) {
+        let shared = &*self.0.0;
+        let id = shared.with(|core, now| core.connect(now, peer, connect))?;
+        let stream = self.stream(id, owned);
+        let poll = |cx: &mut Context<'_>| shared.with(|core, _| core.poll_connected(id, cx));
+        match (self.1.block_on(timeout, poll), timeout) {
             (None, Some(timeout)) => Err(ConnectError::Timeout(timeout)),
             (connected, _) => {
                 connected.transpose()?;
@@ -112,7 +117,7 @@ impl Endpoint {
     /// # Errors
     /// If the endpoint has a listener, or is stopped.
     pub fn listen(&self, listen: Listen) -> Result<Listener, ListenError> {
-        let backlog = self.0.listen(listen)?;
+        let backlog = self.0.0.with(|core, _| core.listen(listen))?;
         Ok(Listener { endpoint: self.clone(), backlog, timeout: Mutex::new(None) })
     }
 
@@ -172,7 +177,9 @@ impl Listener {
     /// If the endpoint is closed or stopped. [`io::ErrorKind::WouldBlock`] after the timeout.
     pub fn accept(&self) -> io::Result<Stream> {
         let timeout = *self.timeout.lock().unwrap_or_else(PoisonError::into_inner);
-        match self.endpoint.1.block_on(timeout, |cx| self.endpoint.0.poll_accept(cx, &self.backlog)) {
+        let EndpointHandle(shared) = &*self.endpoint.0;
+        let poll = |cx: &mut Context<'_>| shared.with(|core, _| core.poll_accept(cx, &self.backlog));
+        match self.endpoint.1.block_on(timeout, poll) {
             Some(accepted) => Ok(self.endpoint.stream(accepted?, None)),
             None => Err(io::ErrorKind::WouldBlock.into()),
         }

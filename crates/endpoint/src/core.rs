@@ -59,7 +59,7 @@ pub(crate) struct Core {
     idlers: Waiting,
     /// True if a stream has one reading and one writing task, of which the newest waker counts, as
     /// `AsyncRead` and `AsyncWrite` demand. False for threads.
-    has_one_task: bool,
+    pub(crate) has_one_task: bool,
     driver: Option<Waker>,
     /// Time at which the driver runs by itself; `None`: never.
     armed: Option<Instant>,
@@ -68,11 +68,11 @@ pub(crate) struct Core {
     present: Option<Instant>,
     /// Time for which this host was suspended before the latest turn.
     suspended: Duration,
-    /// True after input was processed, until the output is sent. The output waits so that the woken
-    /// tasks may write first: then ACKs travel with their data.
-    is_output_pending: bool,
-    /// True while the socket's send buffer is full.
-    is_blocked: bool,
+    /// True after input has woken tasks, until their next call or the driver sends the output. It
+    /// waits so that they may write first: then ACKs travel with their data.
+    pub(crate) is_output_pending: bool,
+    /// True while the socket's send buffer is full: the driver waits until it is writable.
+    pub(crate) is_blocked: bool,
     /// True once no handle of the endpoint is left.
     is_closed: bool,
     /// True after a shutdown, whose limit was the last time to wait.

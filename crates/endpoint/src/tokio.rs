@@ -70,7 +70,7 @@ impl Endpoint {
         timer: Timer,
     ) -> io::Result<Self> {
         let shared = Shared::new(io, config, clock)?;
-        shared.with(|core, _| core.set_one_task());
+        shared.with(|core, _| core.has_one_task = true);
         ::tokio::spawn(Driver::new(Arc::clone(&shared), socket, timer));
         Ok(Self(Arc::new(EndpointHandle(shared))))
     }
@@ -94,8 +94,10 @@ impl Endpoint {
         connect: Connect,
         owned: Option<Self>,
     ) -> Result<Stream, ConnectError> {
-        let stream = Stream::new(self.0.connect(peer, connect)?, owned);
-        poll_fn(|cx| stream.handle().poll_connected(cx)).await?;
+        let shared = &*self.0.0;
+        let id = shared.with(|core, now| core.connect(now, peer, connect))?;
+        let stream = Stream::new(self.0.stream(id, owned));
+        poll_fn(|cx| shared.with(|core, _| core.poll_connected(id, cx))).await?;
         Ok(stream)
     }
 
@@ -105,7 +107,7 @@ impl Endpoint {
     /// # Errors
     /// If the endpoint has a listener, or is stopped.
     pub fn listen(&self, listen: Listen) -> Result<Listener, ListenError> {
-        let backlog = self.0.listen(listen)?;
+        let backlog = self.0.0.with(|core, _| core.listen(listen))?;
         Ok(Listener { endpoint: self.clone(), backlog })
     }
 
@@ -151,9 +153,10 @@ impl Listener {
     /// # Errors
     /// If the endpoint is closed or stopped.
     pub async fn accept(&self) -> Result<Stream, ListenError> {
-        let endpoint = &self.endpoint.0;
-        let accepted = wait(&endpoint.0, Core::forget_acceptor, |cx| endpoint.poll_accept(cx, &self.backlog));
-        Ok(Stream::new(accepted.await?, None))
+        let EndpointHandle(shared) = &*self.endpoint.0;
+        let poll = |cx: &mut Context<'_>| shared.with(|core, _| core.poll_accept(cx, &self.backlog));
+        let id = wait(shared, Core::forget_acceptor, poll).await?;
+        Ok(Stream::new(self.endpoint.0.stream(id, None)))
     }
 }
 

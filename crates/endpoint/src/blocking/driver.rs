@@ -197,15 +197,15 @@ impl Driver {
     fn turn(&self, cx: &Context<'_>) -> Turn {
         self.shared.with(|core, now| {
             core.set_driver(cx);
-            let mut more = core.is_output_pending() && core.output(now).more;
+            let mut more = core.is_output_pending && core.output(now).more;
             core.io.set_readable();
             more |= core.input(now).more;
-            let has_woken = core.is_output_pending();
+            let has_woken = core.is_output_pending;
             if !has_woken {
                 more |= core.output(now).more;
             }
             let grace = has_woken.then(|| now + OUTPUT_GRACE);
-            Turn { more, deadline: core.arm(grace), is_blocked: core.is_blocked(), has_woken }
+            Turn { more, deadline: core.arm(grace), is_blocked: core.is_blocked, has_woken }
         })
     }
 
@@ -224,18 +224,11 @@ fn park<T>(
     mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
 ) -> Option<T> {
     loop {
-        let Some(deadline) = deadline else {
-            thread::park();
-            if let Poll::Ready(value) = poll(cx) {
-                return Some(value);
-            }
-            continue;
-        };
-        let left = deadline.saturating_duration_since(clock::now());
-        if left.is_zero() {
-            return None;
+        match deadline.map(|deadline| deadline.saturating_duration_since(clock::now())) {
+            None => thread::park(),
+            Some(Duration::ZERO) => return None,
+            Some(left) => thread::park_timeout(left),
         }
-        thread::park_timeout(left);
         if let Poll::Ready(value) = poll(cx) {
             return Some(value);
         }

@@ -22,14 +22,13 @@ use crate::error::StreamError;
 /// `ConnectionReset`, after the outgoing stream has arrived.
 #[derive(Debug)]
 pub struct Stream {
-    handle: Arc<Handle>,
+    handle: Arc<StreamHandle<Keeps>>,
 }
 
 stream_methods!(Stream);
 
-/// Handle of a connection, and of the endpoint that it may own. The connection ends first.
-struct Handle {
-    stream: StreamHandle,
+/// Driver and timeouts of a connection, and the endpoint that it may own.
+pub(super) struct Keeps {
     driver: Arc<Driver>,
     timeouts: Mutex<Timeouts>,
     _endpoint: Option<Endpoint>,
@@ -41,29 +40,15 @@ struct Timeouts {
     write: Option<Duration>,
 }
 
-impl std::ops::Deref for Handle {
-    type Target = StreamHandle;
-
-    fn deref(&self) -> &StreamHandle {
-        &self.stream
-    }
-}
-
-impl std::fmt::Debug for Handle {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Connection").field(&self.stream.id).finish()
+impl Keeps {
+    pub(super) fn new(driver: Arc<Driver>, endpoint: Option<Endpoint>) -> Self {
+        Self { driver, timeouts: Mutex::default(), _endpoint: endpoint }
     }
 }
 
 impl Stream {
-    /// `endpoint` is kept as long as the connection has handles.
-    pub(super) fn new(stream: StreamHandle, driver: Arc<Driver>, endpoint: Option<Endpoint>) -> Self {
-        let timeouts = Mutex::default();
-        Self { handle: Arc::new(Handle { stream, driver, timeouts, _endpoint: endpoint }) }
-    }
-
-    pub(super) fn handle(&self) -> &StreamHandle {
-        &self.handle
+    pub(super) fn new(handle: StreamHandle<Keeps>) -> Self {
+        Self { handle: Arc::new(handle) }
     }
 
     /// Returns another handle of the same connection.
@@ -90,7 +75,7 @@ impl Stream {
     /// # Errors
     /// If the connection ended before.
     pub fn delivered(&self) -> Result<u64, StreamError> {
-        self.handle.driver.wait_for(|cx| self.handle.poll_delivered(cx))
+        self.handle.keeps.driver.wait_for(|cx| self.handle.poll_delivered(cx))
     }
 
     /// Limits the wait of a read, for all clones. After it a read fails with
@@ -106,20 +91,20 @@ impl Stream {
 
     /// Returns the error of a call whose time is over. Its thread waits no more.
     fn timed_out(&self) -> io::Error {
-        let StreamHandle { shared, id } = &**self.handle;
+        let StreamHandle { shared, id, .. } = &*self.handle;
         with_context(|cx| shared.with(|core, _| core.forget_thread(*id, cx.waker())));
         io::ErrorKind::WouldBlock.into()
     }
 
     fn timeouts<R>(&self, access: impl FnOnce(&mut Timeouts) -> R) -> R {
-        access(&mut self.handle.timeouts.lock().unwrap_or_else(PoisonError::into_inner))
+        access(&mut self.handle.keeps.timeouts.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl Read for &Stream {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let timeout = self.timeouts(|timeouts| timeouts.read);
-        let read = self.handle.driver.block_on(timeout, |cx| {
+        let read = self.handle.keeps.driver.block_on(timeout, |cx| {
             let mut room = &mut *buf;
             self.handle.poll_read(cx, room.len(), |bytes| {
                 let (head, tail) = std::mem::take(&mut room).split_at_mut(bytes.len());
@@ -138,7 +123,7 @@ impl Write for &Stream {
 
     fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         let timeout = self.timeouts(|timeouts| timeouts.write);
-        let written = self.handle.driver.block_on(timeout, |cx| self.handle.poll_write(cx, slices));
+        let written = self.handle.keeps.driver.block_on(timeout, |cx| self.handle.poll_write(cx, slices));
         Ok(written.ok_or_else(|| self.timed_out())??)
     }
 

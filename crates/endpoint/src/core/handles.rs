@@ -1,39 +1,21 @@
 //! Handles of the application. The drop of the last one ends a connection or the endpoint.
 
+use std::fmt;
 use std::io::IoSlice;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use rdt_transport::ConnectionId;
 
-use super::{Backlog, Core, Shared};
-use crate::config::{Connect, Listen};
-use crate::error::{ConnectError, ListenError, StreamError};
+use super::{Core, Shared};
+use crate::error::StreamError;
 
 /// Handle of an endpoint.
 pub(crate) struct EndpointHandle(pub(crate) Arc<Shared>);
 
 impl EndpointHandle {
-    pub(crate) fn connect(&self, peer: SocketAddr, connect: Connect) -> Result<StreamHandle, ConnectError> {
-        let id = self.0.with(|core, now| core.connect(now, peer, connect))?;
-        Ok(self.stream(id))
-    }
-
-    pub(crate) fn listen(&self, listen: Listen) -> Result<Backlog, ListenError> {
-        self.0.with(|core, _| core.listen(listen))
-    }
-
-    pub(crate) fn poll_accept(
-        &self,
-        cx: &Context<'_>,
-        backlog: &Backlog,
-    ) -> Poll<Result<StreamHandle, ListenError>> {
-        self.0.with(|core, _| core.poll_accept(cx, backlog)).map_ok(|id| self.stream(id))
-    }
-
-    fn stream(&self, id: ConnectionId) -> StreamHandle {
-        StreamHandle { shared: Arc::clone(&self.0), id }
+    pub(crate) fn stream<K>(&self, id: ConnectionId, keeps: K) -> StreamHandle<K> {
+        StreamHandle { shared: Arc::clone(&self.0), id, keeps }
     }
 }
 
@@ -43,17 +25,14 @@ impl Drop for EndpointHandle {
     }
 }
 
-/// Handle of a connection.
-pub(crate) struct StreamHandle {
+/// Handle of a connection, and what it keeps, such as its endpoint. The connection ends first.
+pub(crate) struct StreamHandle<K> {
     pub(crate) shared: Arc<Shared>,
     pub(crate) id: ConnectionId,
+    pub(crate) keeps: K,
 }
 
-impl StreamHandle {
-    pub(crate) fn poll_connected(&self, cx: &Context<'_>) -> Poll<Result<(), StreamError>> {
-        self.shared.with(|core, _| core.poll_connected(self.id, cx))
-    }
-
+impl<K> StreamHandle<K> {
     pub(crate) fn poll_read(
         &self,
         cx: &Context<'_>,
@@ -80,9 +59,15 @@ impl StreamHandle {
     }
 }
 
-impl Drop for StreamHandle {
+impl<K> Drop for StreamHandle<K> {
     fn drop(&mut self) {
         self.shared.with(|core, now| core.release(now, self.id));
+    }
+}
+
+impl<K> fmt::Debug for StreamHandle<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Connection").field(&self.id).finish()
     }
 }
 
@@ -180,13 +165,15 @@ macro_rules! stream_methods {
             /// [`TcpStream::set_nodelay`](std::net::TcpStream::set_nodelay) does. False, the
             /// default, lets a packet that is not full wait for the ACK of an earlier one.
             pub fn set_nodelay(&self, nodelay: bool) {
-                self.handle.shared.with(|core, now| core.set_nodelay(now, self.handle.id, nodelay));
+                let set = |connection: &mut rdt_transport::Connection| connection.set_nodelay(nodelay);
+                self.handle.shared.with(|core, now| core.change(now, self.handle.id, set));
             }
 
             /// Confirms to the peer that its stream was stored. Only of use with
             /// [`Confirm::ByApplication`](rdt_transport::Confirm::ByApplication).
             pub fn confirm(&self) {
-                self.handle.shared.with(|core, now| core.confirm(now, self.handle.id));
+                let confirm = rdt_transport::Connection::confirm;
+                self.handle.shared.with(|core, now| core.change(now, self.handle.id, confirm));
             }
 
             /// Returns the name that the peer suggests for its stream. The text comes from the
@@ -198,7 +185,9 @@ macro_rules! stream_methods {
             /// Ends the connection at once, for a reason of the protocol, such as that the stream
             /// cannot be stored.
             pub fn abort(&self, reason: rdt_transport::wire::native::CloseReason) {
-                self.handle.shared.with(|core, now| core.abort(now, self.handle.id, reason));
+                self.handle.shared.with(|core, now| {
+                    core.change(now, self.handle.id, |connection| connection.abort(now, reason));
+                });
             }
 
             /// Ends the connection at once, without the rest of what was written. The peer's reads

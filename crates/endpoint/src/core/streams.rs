@@ -6,7 +6,6 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use rdt_crypto::{PublicKey, ResumptionCookie};
-use rdt_transport::wire::native::CloseReason;
 use rdt_transport::{Closed, Connection, ConnectionId, ConnectionStats};
 
 use super::{Core, Entry};
@@ -121,8 +120,7 @@ impl Core {
             entry => entry?,
         };
         if !std::mem::replace(&mut entry.is_finished, true) {
-            self.set.with(now, id, Connection::finish);
-            self.output_inline(now);
+            self.change(now, id, Connection::finish);
         }
         Ok(())
     }
@@ -159,12 +157,6 @@ impl Core {
         }
     }
 
-    /// Lets streams have one reading and one writing task.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn set_one_task(&mut self) {
-        self.has_one_task = true;
-    }
-
     /// Forgets a thread whose read or write timed out.
     pub(crate) fn forget_thread(&mut self, id: ConnectionId, waker: &Waker) {
         if let Some(entry) = self.connections.get_mut(&id) {
@@ -173,28 +165,14 @@ impl Core {
         }
     }
 
-    /// Chooses whether small writes leave at once. What is written and waits leaves now.
-    pub(crate) fn set_nodelay(&mut self, now: Instant, id: ConnectionId, nodelay: bool) {
-        self.set.with(now, id, |connection| connection.set_nodelay(nodelay));
+    /// Changes a connection, and sends what became due.
+    pub(crate) fn change(&mut self, now: Instant, id: ConnectionId, work: impl FnOnce(&mut Connection)) {
+        self.set.with(now, id, work);
         self.output_inline(now);
     }
 
-    /// Confirms the incoming stream, if the configuration leaves that to the application.
-    pub(crate) fn confirm(&mut self, now: Instant, id: ConnectionId) {
-        self.set.with(now, id, Connection::confirm);
-        self.output_inline(now);
-    }
-
-    /// Ends a connection at once.
     pub(crate) fn close(&mut self, now: Instant, id: ConnectionId, code: u32, text: &str) {
-        self.set.with(now, id, |connection| connection.close(now, code, text));
-        self.output_inline(now);
-    }
-
-    /// Ends a connection at once, for this reason.
-    pub(crate) fn abort(&mut self, now: Instant, id: ConnectionId, reason: CloseReason) {
-        self.set.with(now, id, |connection| connection.abort(now, reason));
-        self.output_inline(now);
+        self.change(now, id, |connection| connection.close(now, code, text));
     }
 
     /// Handles the drop of a connection's last handle.

@@ -24,7 +24,8 @@ impl Core {
         if self.io.socket().is_some()
             && let Some(suspended) = rdt_udp::clock::suspended_at_least(self.suspended + MIN_SUSPENSION)
         {
-            self.note_suspension(suspended);
+            self.set.on_suspended(suspended.saturating_sub(self.suspended));
+            self.suspended = suspended;
         }
         let mut turn = Turn::default();
         let now = take_in(&mut self.set, &mut self.io, now, Budget::default(), &mut turn);
@@ -37,21 +38,6 @@ impl Core {
         turn
     }
 
-    /// Tells the connections of a suspension of this host since the last turn. `suspended` is the
-    /// sum of all.
-    fn note_suspension(&mut self, suspended: Duration) {
-        let time = suspended.saturating_sub(self.suspended);
-        self.suspended = suspended;
-        self.set.on_suspended(time);
-    }
-
-    /// True if [`Core::input`] has woken tasks, which may write. Their next call sends the output.
-    /// If none comes, the driver sends it when it runs next.
-    pub(crate) fn is_output_pending(&self) -> bool {
-        self.is_output_pending
-    }
-
-    /// Sends what is due.
     pub(crate) fn output(&mut self, now: Instant) -> Turn {
         self.is_output_pending = false;
         let now = self.present.map_or(now, |present| now.max(present));
@@ -108,11 +94,6 @@ impl Core {
     /// Stops waking the driver for timers: it polls soon.
     pub(crate) fn suspend_timers(&mut self, now: Instant) {
         self.armed = Some(now);
-    }
-
-    /// True while the socket's send buffer is full: the driver waits until it is writable.
-    pub(crate) fn is_blocked(&self) -> bool {
-        self.is_blocked
     }
 
     /// True once the endpoint is closed and no connection is left: the driver ends.

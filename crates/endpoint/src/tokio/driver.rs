@@ -47,10 +47,10 @@ impl Waits {
     fn turn(&mut self, core: &mut Core, now: Instant, cx: &mut Context<'_>) -> Next {
         core.set_driver(cx);
         // The tasks that the last turn has woken had their time.
-        let mut more = core.is_output_pending() && core.output(now).more;
+        let mut more = core.is_output_pending && core.output(now).more;
         let input = self.input(core, now, cx);
         more |= input.more;
-        if !core.is_output_pending() {
+        if !core.is_output_pending {
             more |= core.output(now).more;
         }
         if core.is_over() {
@@ -60,8 +60,8 @@ impl Waits {
             self.busy_poll.note_ready();
         }
         let deadline = core.arm(None);
-        let is_due = more || core.is_output_pending() || self.is_readable(cx);
-        if is_due || core.is_blocked() && self.is_unblocked(core, now, cx) {
+        let is_due = more || core.is_output_pending || self.is_readable(cx);
+        if is_due || core.is_blocked && self.is_unblocked(core, now, cx) {
             return Next::Turn;
         }
         if self.socket.is_some() && self.busy_poll.should_poll(now) {
@@ -96,7 +96,7 @@ impl Waits {
         let Some(socket) = &mut self.socket else { return false };
         let written = socket.write(cx, || {
             core.output(now);
-            !core.is_blocked()
+            !core.is_blocked
         });
         written.is_ready()
     }

@@ -31,34 +31,12 @@ pub struct Stream {
 
 stream_methods!(Stream);
 
-/// Handle of a connection, and of the endpoint that it may own. The connection ends first.
-struct Handle {
-    stream: StreamHandle,
-    _endpoint: Option<Endpoint>,
-}
-
-impl std::ops::Deref for Handle {
-    type Target = StreamHandle;
-
-    fn deref(&self) -> &StreamHandle {
-        &self.stream
-    }
-}
-
-impl std::fmt::Debug for Handle {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Connection").field(&self.stream.id).finish()
-    }
-}
+/// Handle of a connection, with the endpoint that it may own.
+type Handle = StreamHandle<Option<Endpoint>>;
 
 impl Stream {
-    /// `endpoint` is kept as long as the connection has handles.
-    pub(super) fn new(stream: StreamHandle, endpoint: Option<Endpoint>) -> Self {
-        Self { handle: Arc::new(Handle { stream, _endpoint: endpoint }) }
-    }
-
-    pub(super) fn handle(&self) -> &StreamHandle {
-        &self.handle
+    pub(super) fn new(handle: Handle) -> Self {
+        Self { handle: Arc::new(handle) }
     }
 
     /// Waits until the peer's application has received and confirmed the whole outgoing stream.
@@ -122,7 +100,7 @@ impl Drop for WriteHalf {
     }
 }
 
-impl StreamHandle {
+impl<K> StreamHandle<K> {
     async fn delivered(&self) -> Result<u64, StreamError> {
         let forget = |core: &mut Core, waker: &Waker| core.forget_watcher(self.id, waker);
         wait(&self.shared, forget, |cx| self.poll_delivered(cx)).await
