@@ -77,6 +77,14 @@ pub struct Received<'a, P> {
     pub at: Instant,
 }
 
+impl<'a, P> Received<'a, P> {
+    /// Returns the datagrams with another form of their peer's address.
+    pub fn with_peer<Q>(self, convert: impl FnOnce(P) -> Q) -> Received<'a, Q> {
+        let Self { peer, bytes, stride, ecn, at } = self;
+        Received { peer: convert(peer), bytes, stride, ecn, at }
+    }
+}
+
 /// Codepoint of Explicit Congestion Notification (RFC 3168, section 5).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]

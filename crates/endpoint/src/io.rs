@@ -37,51 +37,50 @@ impl Io {
         }
     }
 
-    /// Returns the UDP socket, to wait on. `None` for an emulated network.
-    pub(crate) fn socket(&self) -> Option<Arc<UdpSocket>> {
+    fn udp(&self) -> Option<&UdpPort> {
         match self {
-            Self::Udp(port) => Some(port.io.socket()),
+            Self::Udp(port) => Some(port),
             #[cfg(feature = "emulator")]
             Self::Network(_) => None,
         }
+    }
+
+    fn udp_mut(&mut self) -> Option<&mut UdpPort> {
+        match self {
+            Self::Udp(port) => Some(port),
+            #[cfg(feature = "emulator")]
+            Self::Network(_) => None,
+        }
+    }
+
+    /// Returns the UDP socket, to wait on. `None` for an emulated network.
+    pub(crate) fn socket(&self) -> Option<Arc<UdpSocket>> {
+        self.udp().map(|port| port.io.socket())
     }
 
     /// Returns the bytes of the socket's receive buffer. `None` if arrivals wait elsewhere.
     pub(crate) fn receive_buffer(&self) -> Option<usize> {
-        match self {
-            Self::Udp(port) => Some(port.io.stats().receive_buffer),
-            #[cfg(feature = "emulator")]
-            Self::Network(_) => None,
-        }
+        self.udp().map(|port| port.io.stats().receive_buffer)
     }
 
-    /// Requests the ICMP errors of datagrams, which end the opening of a connection to a port at
-    /// which no program listens.
+    /// Requests ICMP errors, which end a connect to a port at which no program listens.
     pub(crate) fn report_unreachable(&mut self) {
-        match self {
-            Self::Udp(port) => port.io.report_unreachable(),
-            #[cfg(feature = "emulator")]
-            Self::Network(_) => {}
+        if let Some(port) = self.udp_mut() {
+            port.io.report_unreachable();
         }
     }
 
     /// Records that datagrams may have arrived: the next [`DatagramIo::recv`] reads the socket.
     pub(crate) fn set_readable(&mut self) {
-        match self {
-            Self::Udp(port) => port.readable = true,
-            #[cfg(feature = "emulator")]
-            Self::Network(_) => {}
+        if let Some(port) = self.udp_mut() {
+            port.readable = true;
         }
     }
 
     /// False once the socket was read until it was empty.
     #[cfg(feature = "tokio")]
     pub(crate) fn is_readable(&self) -> bool {
-        match self {
-            Self::Udp(port) => port.readable,
-            #[cfg(feature = "emulator")]
-            Self::Network(_) => false,
-        }
+        self.udp().is_some_and(|port| port.readable)
     }
 
     /// Returns when the next datagram arrives, if that is known beforehand.
@@ -96,11 +95,7 @@ impl Io {
     /// Returns the error that made the socket unusable, once. An error of sending concerns one
     /// peer, and the others continue.
     pub(crate) fn take_error(&mut self) -> Option<SocketError> {
-        match self {
-            Self::Udp(port) => port.io.take_error().filter(|error| matches!(error, SocketError::Receive(_))),
-            #[cfg(feature = "emulator")]
-            Self::Network(_) => None,
-        }
+        self.udp_mut()?.io.take_error().filter(|error| matches!(error, SocketError::Receive(_)))
     }
 }
 
@@ -116,13 +111,7 @@ impl DatagramIo for Io {
                 }
                 let batch = io.recv();
                 *readable = batch.is_some();
-                batch.map(|batch| Received {
-                    peer: PeerAddress(batch.peer),
-                    bytes: batch.bytes,
-                    stride: batch.stride,
-                    ecn: batch.ecn,
-                    at: batch.at,
-                })
+                batch.map(|batch| batch.with_peer(PeerAddress))
             }
             #[cfg(feature = "emulator")]
             Self::Network(port) => port.recv(),
@@ -130,19 +119,11 @@ impl DatagramIo for Io {
     }
 
     fn take_refused(&mut self) -> Option<(PeerAddress, u64)> {
-        match self {
-            Self::Udp(port) => port.io.take_refused().map(|(peer, reports)| (PeerAddress(peer), reports)),
-            #[cfg(feature = "emulator")]
-            Self::Network(_) => None,
-        }
+        self.udp_mut()?.io.take_refused().map(|(peer, reports)| (PeerAddress(peer), reports))
     }
 
     fn take_overflow(&mut self) -> u64 {
-        match self {
-            Self::Udp(port) => port.io.take_overflow(),
-            #[cfg(feature = "emulator")]
-            Self::Network(_) => 0,
-        }
+        self.udp_mut().map_or(0, |port| port.io.take_overflow())
     }
 
     fn transmit_buf(&mut self) -> Option<&mut TransmitBuf> {
@@ -162,18 +143,12 @@ impl DatagramIo for Io {
     }
 
     fn leave(&mut self) {
-        match self {
-            Self::Udp(port) => port.io.leave(),
-            #[cfg(feature = "emulator")]
-            Self::Network(_) => {}
+        if let Some(port) = self.udp_mut() {
+            port.io.leave();
         }
     }
 
     fn present(&self, now: Instant) -> Instant {
-        match self {
-            Self::Udp(port) => port.io.present(now),
-            #[cfg(feature = "emulator")]
-            Self::Network(_) => now,
-        }
+        self.udp().map_or(now, |port| port.io.present(now))
     }
 }

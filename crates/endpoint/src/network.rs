@@ -188,32 +188,21 @@ impl Switch {
     }
 
     fn pop(&mut self, now: Instant, to: SocketAddr) -> Option<(SocketAddr, Delivery)> {
-        let peers = &self.hosts.get(&to)?.peers;
-        let due = |from: &SocketAddr| {
-            let (key, direction) = self.path_key(*from, to);
-            self.paths.get(&key).and_then(|path| link(path, direction).next_wakeup())
-        };
-        let next = peers.iter().filter_map(|from| due(from).map(|due| (due, *from)));
-        let (_, from) = next.filter(|(due, _)| *due <= now).min()?;
+        let (_, from) = self.next_arrival(to).filter(|(due, _)| *due <= now)?;
         let (key, direction) = self.path_key(from, to);
         let delivery = self.paths.get_mut(&key)?.pop(direction, now)?;
         Some((from, delivery))
     }
 
-    fn next_arrival(&self, to: SocketAddr) -> Option<Instant> {
-        let peers = &self.hosts.get(&to)?.peers;
-        let due = |from: &SocketAddr| {
+    /// Returns when the next packet arrives at a host, and its sender.
+    fn next_arrival(&self, to: SocketAddr) -> Option<(Instant, SocketAddr)> {
+        let arrival = |from: &SocketAddr| {
             let (key, direction) = self.path_key(*from, to);
-            self.paths.get(&key).and_then(|path| link(path, direction).next_wakeup())
+            let path = self.paths.get(&key)?;
+            let link = if direction == Direction::Forward { &path.forward } else { &path.reverse };
+            Some((link.next_wakeup()?, *from))
         };
-        peers.iter().filter_map(due).min()
-    }
-}
-
-fn link(path: &Path, direction: Direction) -> &rdt_emulator::Link {
-    match direction {
-        Direction::Forward => &path.forward,
-        Direction::Reverse => &path.reverse,
+        self.hosts.get(&to)?.peers.iter().filter_map(arrival).min()
     }
 }
 
@@ -242,7 +231,7 @@ impl Port {
     /// Returns when the next packet arrives. The caller must look for it then.
     pub(crate) fn next_arrival(&self) -> Option<Instant> {
         let mut switch = self.network.lock();
-        let next = switch.next_arrival(self.address);
+        let next = switch.next_arrival(self.address).map(|(due, _)| due);
         if let Some(host) = switch.hosts.get_mut(&self.address) {
             host.armed = next;
         }

@@ -58,10 +58,7 @@ impl Socket for Connected {
 impl Socket for UdpIo {
     /// Returns receive errors only: a send error concerns one peer, and the other peers continue.
     fn take_error(&mut self) -> Option<SocketError> {
-        match self.take_error() {
-            Some(error @ SocketError::Receive(_)) => Some(error),
-            _ => None,
-        }
+        self.take_error().filter(|error| matches!(error, SocketError::Receive(_)))
     }
 }
 
@@ -101,10 +98,7 @@ where
         match flow {
             Flow::Done => return Ok(()),
             Flow::Wait(wanted) if !busy => {
-                let deadline = match (turn.deadline, wanted) {
-                    (Some(a), Some(b)) => Some(a.min(b)),
-                    (a, b) => a.or(b),
-                };
+                let deadline = turn.deadline.into_iter().chain(wanted).min();
                 waiter.wait(deadline, turn.blocked).map_err(SocketError::Receive)?;
             }
             Flow::Wait(_) | Flow::Again => {}

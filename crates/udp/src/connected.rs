@@ -67,13 +67,7 @@ impl DatagramIo for Connected {
             self.io.skip_message();
             self.foreign_messages += 1;
         }
-        self.io.recv().map(|batch| Received {
-            peer: (),
-            bytes: batch.bytes,
-            stride: batch.stride,
-            ecn: batch.ecn,
-            at: batch.at,
-        })
+        self.io.recv().map(|batch| batch.with_peer(|_| ()))
     }
 
     fn take_refused(&mut self) -> Option<((), u64)> {
