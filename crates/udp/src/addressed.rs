@@ -2,7 +2,9 @@
 //! fragment: for measurements (Linux).
 
 #[cfg(linux_api)]
-pub use kernel::{AddressedReads, forbid_fragments, send_from};
+pub use crate::socket_options::forbid_fragments;
+#[cfg(linux_api)]
+pub use kernel::{AddressedReads, send_from};
 #[cfg(not(linux_api))]
 pub use portable::{AddressedReads, forbid_fragments, send_from};
 
@@ -60,14 +62,6 @@ mod kernel {
         let datagrams = Datagrams { bytes, size: bytes.len(), ecn: Ecn::NotEct };
         sendmmsg(socket, remote, false, datagrams)?;
         Ok(bytes.len())
-    }
-
-    /// Forbids fragmentation. A datagram larger than the path MTU fails with `EMSGSIZE`.
-    ///
-    /// # Errors
-    /// The kernel does not have the option.
-    pub fn forbid_fragments(socket: &UdpSocket) -> io::Result<()> {
-        socket_options::forbid_fragments(socket)
     }
 }
 

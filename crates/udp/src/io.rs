@@ -116,9 +116,7 @@ impl UdpIo {
         request_buffers(&raw, &options);
         let socket: UdpSocket = raw.into();
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
-        socket_options::allow_fragments(&socket);
-        socket_options::report_overflow(&socket);
-        let gro = options.gro || !socket_options::disable_receive_offload(&socket);
+        let gro = socket_options::prepare(&socket, options.gro);
         let stats = UdpStats {
             receive_buffer: SockRef::from(&socket).recv_buffer_size().unwrap_or(0),
             receive_buffer_asked: options.receive_buffer,

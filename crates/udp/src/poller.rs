@@ -129,16 +129,6 @@ mod tests {
                 }
 
                 #[test]
-                fn writable_sockets_are_reported_on_request() {
-                    let (mut watch, _sockets) = watch();
-                    watch.set_write_interest(1, true).unwrap();
-                    assert_eq!(ready(&mut watch), [1]);
-                    assert_eq!(ready(&mut watch), [1]);
-                    watch.set_write_interest(1, false).unwrap();
-                    assert_eq!(ready(&mut watch), []);
-                }
-
-                #[test]
                 fn wake_up_reports_no_socket() {
                     let (mut watch, _sockets) = watch();
                     let waker = watch.waker();

@@ -2,6 +2,7 @@
 //! Drop counter, receive offload, fragmentation, segment size and ECN codepoint have no safe
 //! wrapper; they are set on Linux only, and other systems use their defaults.
 
+use std::io;
 use std::net::UdpSocket;
 
 use socket2::Socket as RawSocket;
@@ -86,112 +87,93 @@ pub(crate) fn receive_overflow(_socket: &UdpSocket) -> Option<u64> {
 
 /// Enables `SO_RXQ_OVFL`: the kernel reports its drop counter with each message.
 #[cfg(linux_api)]
-pub(crate) fn report_overflow(socket: &UdpSocket) {
-    set_option(socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1);
-}
-
-#[cfg(not(linux_api))]
-pub(crate) fn report_overflow(_socket: &UdpSocket) {}
-
-/// Disables receive offload (GRO); returns true if that succeeded.
-#[cfg(linux_api)]
-pub(crate) fn disable_receive_offload(socket: &UdpSocket) -> bool {
-    set_option(socket, libc::SOL_UDP, libc::UDP_GRO, 0)
-}
-
-#[cfg(not(linux_api))]
-pub(crate) fn disable_receive_offload(_socket: &UdpSocket) -> bool {
-    true
-}
-
-/// Allows fragmentation by this host and by routers, as the classic programs do, so that 9000-byte
-/// packets can be sent over Ethernet.
-#[cfg(linux_api)]
-pub(crate) fn allow_fragments(socket: &UdpSocket) {
-    let v6 = socket.local_addr().is_ok_and(|address| address.is_ipv6());
-    set_option(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DONT);
-    if v6 {
-        set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DONT);
-        set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_DONTFRAG, 0);
+pub(crate) fn prepare(socket: &UdpSocket, gro: bool) -> bool {
+    let _ = set_option(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DONT);
+    if socket.local_addr().is_ok_and(|address| address.is_ipv6()) {
+        let _ = set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DONT);
+        let _ = set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_DONTFRAG, 0);
     }
+    let _ = set_option(socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1);
+    gro || set_option(socket, libc::SOL_UDP, libc::UDP_GRO, 0).is_err()
 }
 
 #[cfg(not(linux_api))]
-pub(crate) fn allow_fragments(_socket: &UdpSocket) {}
+pub(crate) fn prepare(_socket: &UdpSocket, gro: bool) -> bool {
+    gro
+}
 
-/// Forbids fragmentation by this host and by routers. A datagram larger than the path MTU fails.
+/// Forbids fragmentation. A datagram larger than the path MTU fails with `EMSGSIZE`.
+///
+/// # Errors
+/// The kernel does not have the option.
 #[cfg(linux_api)]
-pub(crate) fn forbid_fragments(socket: &UdpSocket) -> std::io::Result<()> {
+pub fn forbid_fragments(socket: &UdpSocket) -> io::Result<()> {
     let v6 = socket.local_addr()?.is_ipv6();
     // On an IPv6 socket, the option of IPv4 is for datagrams to IPv4 addresses.
-    let v4_set = set_option(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO);
-    let (level, name) = (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER);
-    if !v4_set || (v6 && !set_option(socket, level, name, libc::IPV6_PMTUDISC_DO)) {
-        return Err(std::io::Error::last_os_error());
+    set_option(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)?;
+    if v6 {
+        set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DO)?;
     }
     Ok(())
 }
 
 /// Makes the kernel report the destination address of each datagram.
 #[cfg(linux_api)]
-pub(crate) fn report_destination(socket: &UdpSocket) -> std::io::Result<()> {
+pub(crate) fn report_destination(socket: &UdpSocket) -> io::Result<()> {
     let v6 = socket.local_addr()?.is_ipv6();
-    let v4_set = set_option(socket, libc::IPPROTO_IP, libc::IP_PKTINFO, 1);
-    if !v4_set || (v6 && !set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)) {
-        return Err(std::io::Error::last_os_error());
-    }
-    Ok(())
+    set_option(socket, libc::IPPROTO_IP, libc::IP_PKTINFO, 1)?;
+    if v6 { set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1) } else { Ok(()) }
 }
 
 /// Sets the default segment size of sends, bytes; 0 disables segmentation.
 #[cfg(linux_api)]
-pub(crate) fn set_segment(socket: &UdpSocket, size: usize) -> std::io::Result<()> {
+pub(crate) fn set_segment(socket: &UdpSocket, size: usize) -> io::Result<()> {
     let size = libc::c_int::try_from(size).unwrap_or(libc::c_int::MAX);
-    if set_option(socket, libc::SOL_UDP, libc::UDP_SEGMENT, size) {
-        return Ok(());
-    }
-    Err(std::io::Error::last_os_error())
+    set_option(socket, libc::SOL_UDP, libc::UDP_SEGMENT, size)
 }
 
 #[cfg(not(linux_api))]
-pub(crate) fn set_segment(_socket: &UdpSocket, _size: usize) -> std::io::Result<()> {
-    Err(std::io::ErrorKind::Unsupported.into())
+pub(crate) fn set_segment(_socket: &UdpSocket, _size: usize) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// Sets the default ECN codepoint of sends. If it fails, the old codepoint remains set.
 #[cfg(linux_api)]
-pub(crate) fn set_codepoint(socket: &UdpSocket, ecn: rdt_datagram::Ecn) -> std::io::Result<()> {
+pub(crate) fn set_codepoint(socket: &UdpSocket, ecn: rdt_datagram::Ecn) -> io::Result<()> {
     let bits = libc::c_int::from(ecn.bits());
     let v6 = socket.local_addr().is_ok_and(|address| address.is_ipv6());
     let (level, name) =
         if v6 { (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) } else { (libc::IPPROTO_IP, libc::IP_TOS) };
-    if !set_option(socket, level, name, bits) {
-        return Err(std::io::Error::last_os_error());
-    }
+    set_option(socket, level, name, bits)?;
     if v6 {
         // An IPv6 socket may send to IPv4 addresses too.
-        set_option(socket, libc::IPPROTO_IP, libc::IP_TOS, bits);
+        let _ = set_option(socket, libc::IPPROTO_IP, libc::IP_TOS, bits);
     }
     Ok(())
 }
 
 #[cfg(not(linux_api))]
 #[expect(clippy::unnecessary_wraps, reason = "the same signature as with system calls")]
-pub(crate) fn set_codepoint(_socket: &UdpSocket, _ecn: rdt_datagram::Ecn) -> std::io::Result<()> {
+pub(crate) fn set_codepoint(_socket: &UdpSocket, _ecn: rdt_datagram::Ecn) -> io::Result<()> {
     Ok(())
 }
 
 /// Returns true if the kernel accepted the option.
 #[cfg(linux_api)]
 #[expect(unsafe_code, reason = "these options have no safe wrapper")]
-fn set_option(socket: &UdpSocket, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> bool {
+fn set_option(
+    socket: &UdpSocket,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
     use std::os::fd::AsRawFd;
-    let Ok(length) = libc::socklen_t::try_from(size_of_val(&value)) else { return false };
+    let length = libc::socklen_t::try_from(size_of_val(&value)).map_err(io::Error::other)?;
     // SAFETY: the descriptor is open as long as `socket` is borrowed, and the kernel reads `length`
     // bytes of `value`, which outlives the call.
     let result =
         unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const value).cast(), length) };
-    result == 0
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(test)]
@@ -224,7 +206,9 @@ mod tests {
         let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket2::SockRef::from(&receiver).set_recv_buffer_size(4096).unwrap();
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
-        if !set_option(&receiver, libc::SOL_UDP, libc::UDP_GRO, 1) || set_segment(&sender, SIZE).is_err() {
+        if set_option(&receiver, libc::SOL_UDP, libc::UDP_GRO, 1).is_err()
+            || set_segment(&sender, SIZE).is_err()
+        {
             return;
         }
         for _ in 0..5 {

@@ -18,8 +18,6 @@ pub struct TcpInfo {
     pub ca_state: u8,
     /// Probes of a closed window without an answer.
     pub probes: u8,
-    /// `tcpi_options`: bit 0 timestamps, 1 selective ACKs, 2 window scale, 3 ECN.
-    pub options: u8,
     /// Retransmission timeout, microseconds.
     pub rto_us: u32,
     /// Segment size of the sender, bytes.
@@ -121,7 +119,6 @@ impl TcpInfo {
             state: bytes.first().copied().unwrap_or(0),
             ca_state: bytes.get(1).copied().unwrap_or(0),
             probes: bytes.get(3).copied().unwrap_or(0),
-            options: bytes.get(5).copied().unwrap_or(0),
             rto_us: word(8),
             mss: word(16),
             in_flight: (unacked + retransmitted_now).saturating_sub(sacked + lost),

@@ -47,13 +47,6 @@ impl<S: AsFd> PollSet<S> {
         Ok(())
     }
 
-    /// Sets whether `poll` reports the socket as ready when it is writable too.
-    pub fn set_write_interest(&mut self, key: usize, wanted: bool) -> io::Result<()> {
-        let Some(socket) = self.sockets.get(&key) else { return Ok(()) };
-        let flags = if wanted { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN };
-        Ok(epoll::modify(&self.epoll, &**socket, EventData::new_u64(key as u64), flags)?)
-    }
-
     /// Removes a socket.
     pub fn remove(&mut self, key: usize) -> io::Result<()> {
         let Some(socket) = self.sockets.remove(&key) else { return Ok(()) };

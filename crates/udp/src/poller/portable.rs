@@ -98,7 +98,7 @@ where
     }
 
     /// Sets whether `poll` reports the socket as ready when it is writable too.
-    pub fn set_write_interest(&mut self, key: usize, wanted: bool) -> io::Result<()> {
+    fn set_write_interest(&mut self, key: usize, wanted: bool) -> io::Result<()> {
         match self.sockets.get_mut(&key) {
             Some((socket, writable)) if *writable != wanted => {
                 *writable = wanted;
