@@ -10,8 +10,8 @@
 //! | `metrics.rs` | from the simulation's counters to metrics and series |
 //! | `flow_metrics.rs` | definitions of metrics that all engines share |
 
-#[cfg(target_os = "linux")]
 mod both_ways;
+#[cfg(target_os = "linux")]
 mod command;
 mod flow_metrics;
 #[cfg(target_os = "linux")]
@@ -33,10 +33,12 @@ use crate::experiment::Measure;
 use crate::record::Series;
 
 #[cfg(target_os = "linux")]
+pub(crate) use flow_metrics::Datagrams;
+#[cfg(target_os = "linux")]
 pub use programs::use_program;
 pub use words::is_random;
 #[cfg(target_os = "linux")]
-pub(crate) use words::{Initiating, Responding};
+pub(crate) use words::{Initiating, Responding, connection_seed, ends, source};
 
 /// Outcome of one repetition.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -124,25 +126,4 @@ pub(crate) fn holds(rate: Bitrate) -> Result<bool, EngineError> {
         "no path of {} bit/s: Linux alone has namespaces",
         rate.as_bps_f64()
     )))
-}
-
-/// Returns both ends of the connection of a flow of rdt, the flow number `index` of a repetition.
-#[cfg(target_os = "linux")]
-pub(crate) fn rdt_ends(
-    flow: &crate::flow::Flow,
-    seed: u64,
-    index: u64,
-) -> Result<(Initiating, Responding), EngineError> {
-    words::ends(flow, words::connection_seed(seed, index))
-}
-
-/// Returns the source of a flow of datagrams, with the same random gaps as in virtual time.
-#[cfg(target_os = "linux")]
-pub(crate) fn udp_source(
-    flow: &crate::flow::Flow,
-    start: std::time::Duration,
-    seed: u64,
-    index: u64,
-) -> Result<rdt_sim::Source, EngineError> {
-    words::source(flow, start, rdt_emulator::child_seed(seed, index))
 }

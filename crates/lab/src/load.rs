@@ -25,9 +25,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use rdt_emulator::child_seed;
 use rdt_udp::{TcpInfo, clock};
 
-use crate::engine::{rdt_ends, udp_source};
+use crate::engine::{EngineError, connection_seed, ends, source};
 use crate::flow::{Flow, FlowKind};
 pub(crate) use counts::{CA_CWR, CA_LOSS, CA_RECOVERY, Counts, FlowCounts, Received, Sample, Sent};
 use network::End;
@@ -52,8 +53,8 @@ pub enum LoadError {
     #[error("the request is not one of this version")]
     Request,
     /// A flow has words that the load program cannot apply.
-    #[error("{0}")]
-    Word(String),
+    #[error(transparent)]
+    Word(#[from] EngineError),
     /// A sysctl cannot be set.
     #[error("cannot set {0} = {1} in a network namespace: {2}")]
     Sysctl(String, String, io::Error),
@@ -129,17 +130,20 @@ pub(crate) const FAR_FILE: &str = "far";
 /// Work of a thread, with its sockets.
 type Work = Box<dyn FnOnce(&Shared) + Send>;
 
-/// Opens the sockets of a flow. Returns the work of its receiver and of its sender, which end with
-/// the program.
-fn prepare(flow: &Flow, index: u16, request: &Request, ends: &[End; 2]) -> Result<[Work; 2], LoadError> {
-    let [near, far] = ends;
+/// Opens a flow's sockets. Returns the work of receiver and sender, which end with the program.
+fn prepare(
+    flow: &Flow,
+    index: u16,
+    request: &Request,
+    [near, far]: &[End; 2],
+) -> Result<[Work; 2], LoadError> {
     let (from, to) = if flow.reverse { (far, near) } else { (near, far) };
     let port = FIRST_PORT + index;
     let address = SocketAddr::new(to.local, port);
     match flow.kind {
         FlowKind::Udp => {
-            let source = udp_source(flow, flow.start.0, request.seed, index.into());
-            let source = source.map_err(|error| LoadError::Word(error.to_string()))?;
+            // The random gaps are those of virtual time.
+            let source = source(flow, flow.start.0, child_seed(request.seed, index.into()))?;
             let (receiver, sender) = (udp::receiver(to, port)?, udp::sender(flow, from, port)?);
             Ok([
                 Box::new(move |shared| udp::receive(&receiver, shared)),
@@ -153,10 +157,9 @@ fn prepare(flow: &Flow, index: u16, request: &Request, ends: &[End; 2]) -> Resul
                 Box::new(move |shared| tcp::send(&shared.flow, sender, address, shared)),
             ])
         }
-        FlowKind::Classic => Err(LoadError::Word("the classic format runs in virtual time".into())),
+        FlowKind::Classic => Err(EngineError::Word("the classic format runs in virtual time".into()).into()),
         FlowKind::Rdt => {
-            let (initiating, responding) = rdt_ends(flow, request.seed, index.into())
-                .map_err(|error| LoadError::Word(error.to_string()))?;
+            let (initiating, responding) = ends(flow, connection_seed(request.seed, index.into()))?;
             let (receiver, sender) =
                 (rdt::socket(to, port, request.offload)?, rdt::socket(from, 0, request.offload)?);
             let has_path = request.has_path;
@@ -251,9 +254,10 @@ impl Shared {
     /// Returns the counts so far, and begins new ones.
     fn take(&self) -> FlowCounts {
         let mut samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
+        let received = std::mem::take(&mut *self.received());
         FlowCounts {
             sent: std::mem::take(&mut self.sent()),
-            received: std::mem::take(&mut self.received()),
+            received: Received { datagrams: (&received.arrived).into(), ..received },
             samples: std::mem::take(&mut samples),
         }
     }

@@ -52,7 +52,11 @@ impl Arrived {
     fn add(&mut self, at: Duration, datagram: &[u8]) {
         let Some((number, sent_at)) = stamp(datagram) else { return };
         let Some(length) = self.reassemble(number, datagram.len()) else { return };
-        let payload = length.saturating_sub(self.header) as u64;
+        self.count(at, number, sent_at, length.saturating_sub(self.header) as u64);
+    }
+
+    /// Counts a datagram by its number, the time at which it was sent and its payload, bytes.
+    pub fn count(&mut self, at: Duration, number: u32, sent_at: Duration, payload: u64) {
         self.packets += 1;
         self.bytes += payload;
         self.reordered += u64::from(self.highest.is_some_and(|highest| number < highest));

@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use rdt_sim::Arrived;
+use serde::{Deserialize, Serialize};
+
 use super::Run;
 use crate::experiment::{KeepSeries, Measure, WarmUp};
 use crate::flow::{Flow, FlowKind};
 use crate::record::{NOT_STATIONARY, Series};
-use crate::statistics::{Cut, convergence_time, jain, mser5};
+use crate::statistics::{Cut, convergence_time, jain, mser5, number};
 
 /// Smallest number of bins for which the rule MSER-5 cuts off a warm-up.
 const MIN_BINS_FOR_MSER: usize = 40;
@@ -102,8 +105,8 @@ impl Received {
 }
 
 /// Counts of a flow of datagrams at both ends.
-#[derive(Debug, Default)]
-pub(super) struct Datagrams {
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(crate) struct Datagrams {
     pub(super) sent: u64,
     pub(super) sent_bytes: u64,
     pub(super) delivered: u64,
@@ -118,6 +121,22 @@ pub(super) struct Datagrams {
     pub(super) longest_gap: Duration,
     pub(super) mean_delay: Option<Duration>,
     pub(super) max_delay: Duration,
+}
+
+impl From<&Arrived> for Datagrams {
+    /// Returns the counts of the receiver.
+    fn from(arrived: &Arrived) -> Self {
+        Self {
+            delivered: arrived.packets,
+            delivered_bytes: arrived.bytes,
+            reordered: arrived.reordered,
+            jitter_s: arrived.jitter.seconds(),
+            longest_gap: arrived.longest_gap,
+            mean_delay: arrived.mean_delay(),
+            max_delay: arrived.max_delay,
+            ..Self::default()
+        }
+    }
 }
 
 impl Datagrams {
@@ -294,11 +313,6 @@ fn sharing(flows: &[&(&Flow, Delivered)], width: Duration, metrics: &mut BTreeMa
 pub(super) fn equal_lengths(series: &mut Series) {
     let longest = series.columns.values().map(Vec::len).max().unwrap_or(0);
     series.columns.values_mut().for_each(|column| column.resize(longest, None));
-}
-
-#[allow(clippy::cast_precision_loss, reason = "counters are far below 2^53")]
-pub(super) fn number(count: u64) -> f64 {
-    count as f64
 }
 
 /// Returns bits per second. 0 for no time.

@@ -10,15 +10,15 @@ use rdt_transport::{Closed, SenderStats};
 
 use super::Run;
 use super::flow_metrics::{
-    Datagrams, Delivered, FlowMetrics, Received, bin_start, equal_lengths, keeps_series, link_name, number,
-    of_flows, padded,
+    Datagrams, Delivered, FlowMetrics, Received, bin_start, equal_lengths, keeps_series, link_name, of_flows,
+    padded,
 };
 use super::virtual_time::{Observers, Placed};
 use super::words::sender;
-use crate::cell::Physics;
+use crate::cell::{Physics, path_config};
 use crate::experiment::Measure;
 use crate::flow::{Flow, FlowKind, UDP_HEADERS};
-use crate::statistics::quantile;
+use crate::statistics::{number, quantile};
 use crate::theory::{Conditions, airtime_parts};
 
 /// Number of timeouts whose times are metrics.
@@ -58,7 +58,7 @@ pub(super) fn of(
 fn headers(path: &PathSpec) -> u32 {
     let mut path = path.clone();
     path.assume_headers(UDP_HEADERS);
-    path.to_path_config(|_| Err(String::new())).map_or(0, |config| config.forward.overhead)
+    path_config(&path).map_or(0, |config| config.forward.overhead)
 }
 
 /// Adds the counters of both directions of a wire, and the length of its queue over time.
@@ -250,7 +250,7 @@ fn after_changes(
     width: Duration,
 ) -> Vec<(&'static str, Duration)> {
     let [link] = &physics.links[..] else { return Vec::new() };
-    let Ok(path) = link.to_path_config(|_| Err(String::new())) else { return Vec::new() };
+    let Some(path) = path_config(link) else { return Vec::new() };
     let link = if flow.reverse { path.reverse } else { path.forward };
     let count = |bins: usize| bin_start(bins, width);
     let rates: Vec<Option<Bitrate>> = (0..bins.len()).map(|bin| rate_at(&link, count(bin))).collect();
@@ -336,15 +336,9 @@ fn datagrams(
     let counts = Datagrams {
         sent: source.sent,
         sent_bytes: source.sent_bytes(),
-        delivered: arrived.packets,
-        delivered_bytes: arrived.bytes,
         lost: by_cause.values().sum(),
-        reordered: arrived.reordered,
         blocked: source.blocked,
-        jitter_s: arrived.jitter.seconds(),
-        longest_gap: arrived.longest_gap,
-        mean_delay: arrived.mean_delay(),
-        max_delay: arrived.max_delay,
+        ..arrived.into()
     };
     counts.add_to(end.saturating_sub(placed.start), metrics);
     let bins = padded(bytes_of(arrived.goodput.as_ref()), ended, measure.series);

@@ -4,8 +4,11 @@
 use std::net::TcpStream;
 use std::time::Duration;
 
-use rdt_udp::{Jitter, TcpInfo};
+use rdt_sim::Arrived;
+use rdt_udp::TcpInfo;
 use serde::{Deserialize, Serialize};
+
+use crate::engine::Datagrams;
 
 /// States of the congestion control as `TCP_INFO` numbers them (`TCP_CA_` of linux/tcp.h): reduced
 /// by ECN or the host's queue, fast recovery, recovery after a timeout.
@@ -44,18 +47,12 @@ pub(crate) struct Received {
     /// Time at which the application read the end of the stream.
     pub(crate) completed: Option<Duration>,
     /// Datagrams until the end of the run.
-    pub(crate) packets: u64,
+    #[serde(skip)]
+    pub(super) arrived: Arrived,
+    /// Counts of `arrived`.
+    pub(crate) datagrams: Datagrams,
     /// Datagrams after the end of the run.
     pub(crate) late_packets: u64,
-    /// Datagrams with a smaller number than an earlier one.
-    pub(crate) reordered: u64,
-    #[serde(skip)]
-    pub(super) jitter: Jitter,
-    /// Value of `jitter`, seconds.
-    pub(crate) jitter_s: f64,
-    pub(crate) delay_sum: Duration,
-    pub(crate) delay_max: Duration,
-    pub(crate) longest_gap: Duration,
     /// Time of the latest datagram.
     pub(crate) latest: Option<Duration>,
 }

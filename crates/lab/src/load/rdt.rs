@@ -19,10 +19,9 @@ use rdt_udp::{Connected, Remote, SocketError, UdpIo, UdpOptions, Waiter, clock};
 
 use super::counts::{CA_RECOVERY, RdtCounters, Sample};
 use super::network::End;
-use super::tcp::{RATE_INTERVAL, bytes_at, due};
+use super::tcp::{RATE_INTERVAL, due, readable};
 use super::{LoadError, SAMPLE_INTERVAL, Shared};
 use crate::engine::{Initiating, Responding};
-use crate::flow::Reads;
 
 /// Returns a socket at `end`. Port 0 is any port, for a sender. With `offload` a system call has
 /// many packets (GSO, GRO), and a sender's socket is zero-copy, as in `rdt-send`.
@@ -110,19 +109,10 @@ impl Receiving<'_> {
             && data > 0
         {
             let begin = *self.begin.get_or_insert(at);
-            let (may, next) = match self.shared.flow.reads {
-                Reads::Rate(bps) => {
-                    let due = bytes_at(bps, at.saturating_sub(begin));
-                    (due.saturating_sub(self.bytes), now + RATE_INTERVAL)
-                }
-                Reads::Stalled(from, span) if (from..from + span).contains(&at) => {
-                    (0, self.shared.clock.instant(from + span))
-                }
-                Reads::AtOnce | Reads::Stalled(..) => (u64::MAX, now),
-            };
+            let (may, next) = readable(self.shared.flow.reads, at, begin, self.bytes);
             let bytes = data.min(usize::try_from(may).unwrap_or(usize::MAX));
             if bytes == 0 {
-                return Some(next);
+                return Some(self.shared.clock.instant(next));
             }
             server.consume(now, peer, bytes);
             self.count(bytes as u64);

@@ -133,7 +133,19 @@ pub(super) fn due(flow: &Flow, life: Duration) -> u64 {
     }
 }
 
-pub(super) fn bytes_at(bps: u64, time: Duration) -> u64 {
+/// Returns the bytes that the application, which has read `bytes`, may read, and when to ask again.
+pub(super) fn readable(reads: Reads, now: Duration, begin: Duration, bytes: u64) -> (u64, Duration) {
+    match reads {
+        Reads::Rate(bps) => {
+            let due = bytes_at(bps, now.saturating_sub(begin));
+            (due.saturating_sub(bytes), now + RATE_INTERVAL)
+        }
+        Reads::Stalled(from, span) if (from..from + span).contains(&now) => (0, from + span),
+        Reads::AtOnce | Reads::Stalled(..) => (u64::MAX, now),
+    }
+}
+
+fn bytes_at(bps: u64, time: Duration) -> u64 {
     u64::try_from(u128::from(bps) * time.as_nanos() / 8_000_000_000).unwrap_or(u64::MAX)
 }
 
@@ -155,25 +167,12 @@ fn read(flow: &Flow, mut stream: TcpStream, shared: &Shared) -> std::io::Result<
     let mut chunk = vec![0; CHUNK];
     let mut bytes = 0;
     loop {
-        let mut length = CHUNK;
-        match flow.reads {
-            Reads::AtOnce => {}
-            Reads::Rate(bps) => {
-                let now = clock.now();
-                let due = bytes_at(bps, now.saturating_sub(begin)).saturating_sub(bytes);
-                if due == 0 {
-                    clock.sleep_until(now + RATE_INTERVAL);
-                    continue;
-                }
-                length = usize::try_from(due).unwrap_or(CHUNK).min(CHUNK);
-            }
-            Reads::Stalled(from, span) => {
-                let now = clock.now();
-                if now >= from && now < from + span {
-                    clock.sleep_until(from + span);
-                }
-            }
+        let (may, next) = readable(flow.reads, clock.now(), begin, bytes);
+        if may == 0 {
+            clock.sleep_until(next);
+            continue;
         }
+        let length = usize::try_from(may).unwrap_or(CHUNK).min(CHUNK);
         match stream.read(&mut chunk[..length]) {
             Ok(0) => return Ok(()),
             Ok(read) => {

@@ -98,7 +98,6 @@ fn is_refusal(error: &std::io::Error) -> bool {
 /// Counts datagrams until the program ends.
 pub(super) fn receive(socket: &UdpSocket, shared: &Shared) {
     let mut buffer = vec![0; MAX_DATAGRAM];
-    let mut last: Option<(u32, Duration)> = None;
     loop {
         let length = match socket.recv(&mut buffer) {
             Ok(length) => length,
@@ -112,7 +111,6 @@ pub(super) fn receive(socket: &UdpSocket, shared: &Shared) {
         ) else {
             continue;
         };
-        let delay = now.saturating_sub(Duration::from_nanos(sent));
         let mut received = shared.received();
         received.latest = Some(now);
         if shared.duration.is_some_and(|end| now >= end) {
@@ -120,15 +118,6 @@ pub(super) fn receive(socket: &UdpSocket, shared: &Shared) {
             continue;
         }
         received.add(now, length, shared.bin);
-        received.packets += 1;
-        received.delay_sum += delay;
-        received.delay_max = received.delay_max.max(delay);
-        received.jitter.add(delay);
-        received.jitter_s = received.jitter.seconds();
-        if let Some((highest, at)) = last {
-            received.longest_gap = received.longest_gap.max(now.saturating_sub(at));
-            received.reordered += u64::from(number < highest);
-        }
-        last = Some((last.map_or(number, |(highest, _)| highest.max(number)), now));
+        received.arrived.count(now, number, Duration::from_nanos(sent), length as u64);
     }
 }

@@ -8,16 +8,16 @@ use serde_json::Value;
 
 use super::super::Run;
 use super::super::flow_metrics::{
-    Datagrams, Delivered, FlowMetrics, Received, bin_start, equal_lengths, keeps_series, link_name, number,
-    of_flows, padded,
+    Datagrams, Delivered, FlowMetrics, Received, bin_start, equal_lengths, keeps_series, link_name, of_flows,
+    padded,
 };
 use super::super::programs::LinkAccount;
-use crate::cell::Physics;
+use crate::cell::{Physics, path_config};
 use crate::experiment::Measure;
 use crate::flow::FlowKind;
 use crate::load::request::Request;
 use crate::load::{CA_CWR, CA_LOSS, CA_RECOVERY, Counts, FlowCounts, Sample};
-use crate::statistics::mean;
+use crate::statistics::{mean, number};
 
 /// Bits of a packet that fills Ethernet.
 const PACKET_BITS: f64 = 12_000.0;
@@ -134,8 +134,11 @@ fn counters(samples: &Samples<'_>, metrics: &mut FlowMetrics<'_>) {
 
 /// Returns the serialisation time of a full packet on the first link, seconds; 0 without a rate.
 fn packet_time(physics: &Physics, reverse: bool) -> f64 {
-    let config = physics.links.first().and_then(|link| link.to_path_config(|_| Err(String::new())).ok());
-    let link = config.map(|config| if reverse { config.reverse } else { config.forward });
+    let link = physics
+        .links
+        .first()
+        .and_then(path_config)
+        .map(|config| if reverse { config.reverse } else { config.forward });
     link.and_then(|link| link.highest_rate()).map_or(0.0, |rate| PACKET_BITS / rate.as_bps_f64())
 }
 
@@ -249,16 +252,10 @@ fn datagrams(
     let datagrams = Datagrams {
         sent: sent.packets,
         sent_bytes: sent.bytes,
-        delivered: received.packets,
-        delivered_bytes: received.bytes,
         // Datagrams that arrive after the end are not lost.
-        lost: sent.packets.saturating_sub(received.packets + received.late_packets),
-        reordered: received.reordered,
+        lost: sent.packets.saturating_sub(received.datagrams.delivered + received.late_packets),
         blocked: sent.blocked,
-        jitter_s: received.jitter_s,
-        longest_gap: received.longest_gap,
-        mean_delay: received.delay_sum.checked_div(u32::try_from(received.packets).unwrap_or(u32::MAX)),
-        max_delay: received.delay_max,
+        ..received.datagrams
     };
     datagrams.add_to(end.saturating_sub(start), metrics);
     metrics.count("bytes", received.bytes);
@@ -463,7 +460,7 @@ mod tests {
         let mut counts = counts();
         let flow = &mut counts.flows[0];
         flow.sent.packets = 10;
-        (flow.received.packets, flow.received.late_packets) = (7, 2);
+        (flow.received.datagrams.delivered, flow.received.late_packets) = (7, 2);
         let udp = Flow { kind: FlowKind::Udp, rate: Some(1_000_000), ..Flow::new("a") };
         let run = run(udp, &counts).expect("counts of the request");
         assert_eq!((run.metrics["a.lost"], run.metrics["a.loss"]), (1.0, 0.1));

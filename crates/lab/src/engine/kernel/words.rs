@@ -10,7 +10,7 @@ use rdt_emulator::spec::PathSpec;
 
 use super::super::EngineError;
 use super::super::words::{check_source, flow_error, sender, shares_air, start};
-use crate::cell::{EngineKind, IPV6, Physics};
+use crate::cell::{EngineKind, IPV6, Physics, path_config};
 use crate::experiment::Measure;
 use crate::flow::{DEFAULT_PACKET, Flow, FlowKind, UDP_HEADERS, UDP_HEADERS_IPV6};
 use crate::load::request::Request;
@@ -72,9 +72,8 @@ fn udp_headers(physics: &Physics) -> u32 {
 /// the link's MTU, so that the host makes the fragments. A flow may set that of the first devices.
 pub(super) fn device_mtus(physics: &Physics) -> Vec<u32> {
     let headers = udp_headers(physics);
-    let paths = physics.links.iter().map(|link| link.to_path_config(|_| Err(String::new())));
-    let links = paths.map(|path| path.map(|path| path.forward).unwrap_or_default());
-    let device_mtu = |link: LinkConfig| {
+    let device_mtu = |path: &PathSpec| {
+        let link = path_config(path).map(|path| path.forward).unwrap_or_default();
         // Headers that the path counts, but packets of the device do not have.
         let unseen = link.overhead.saturating_sub(headers);
         let room = link.mtu.limit(Duration::ZERO).map(|limit| limit.saturating_sub(unseen));
@@ -85,7 +84,7 @@ pub(super) fn device_mtus(physics: &Physics) -> Vec<u32> {
         let wanted = packets.chain(whole).fold(DEFAULT_PACKET, u32::max);
         room.filter(|_| link.mtu.is_fragmenting()).map_or(wanted, |room| wanted.min(room))
     };
-    let mut mtus: Vec<u32> = links.map(device_mtu).collect();
+    let mut mtus: Vec<u32> = physics.links.iter().map(device_mtu).collect();
     let own = physics.flows.iter().filter_map(|flow| flow.device_mtu).min();
     if let (Some(first), Some(own)) = (mtus.first_mut(), own) {
         *first = own;
@@ -125,8 +124,8 @@ fn quiet(physics: &Physics) -> Duration {
         let seconds = link.highest_rate().map_or(0.0, |rate| f64::from(largest) * 8.0 / rate.as_bps_f64());
         Duration::from_secs_f64(seconds)
     };
-    let paths = physics.links.iter().filter_map(|link| link.to_path_config(|_| Err(String::new())).ok());
-    let delays = paths.map(|path| path.rtt() + serialisation(&path.forward) + serialisation(&path.reverse));
+    let delays =
+        physics.paths().map(|path| path.rtt() + serialisation(&path.forward) + serialisation(&path.reverse));
     (MAX_HOST_PAUSE + delays.sum::<Duration>()).min(MAX_QUIET)
 }
 
