@@ -109,14 +109,12 @@ impl<'a> Scope<'a> {
 
     /// Adds the cells whose measurements an expression uses.
     fn cells_of(&self, expression: &Expression, cells: &mut Vec<&'a Cell>) {
-        match expression {
-            Expression::Number(_) | Expression::Theory(..) => {}
-            Expression::Metric(metric) | Expression::Quantile(_, metric) | Expression::Effect(metric, _) => {
+        for operand in expression.operands() {
+            if let Expression::Metric(metric)
+            | Expression::Quantile(_, metric)
+            | Expression::Effect(metric, _) = operand
+            {
                 cells.extend(self.cells(&metric.selection));
-            }
-            Expression::Binary(left, _, right) => {
-                self.cells_of(left, cells);
-                self.cells_of(right, cells);
             }
         }
     }

@@ -22,6 +22,7 @@ mod stopping;
 mod warm_up;
 
 pub use bootstrap::bca_interval;
+pub(crate) use comparison::beyond;
 pub use comparison::{
     Comparison, difference, equivalent, holm, paired_log_ratio, pairing_gain, unpaired_log_ratio,
 };
@@ -63,9 +64,17 @@ impl Interval {
     }
 }
 
-#[allow(clippy::cast_precision_loss, reason = "numbers of repetitions are far below 2^53")]
+#[allow(clippy::cast_precision_loss, reason = "counters and sizes are far below 2^53")]
+pub(crate) fn number(count: u64) -> f64 {
+    count as f64
+}
+
+pub(crate) fn count_of(n: usize) -> f64 {
+    number(n as u64)
+}
+
 fn count(values: &[f64]) -> f64 {
-    values.len() as f64
+    count_of(values.len())
 }
 
 /// Returns the mean. `None` without values.

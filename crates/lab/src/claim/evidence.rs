@@ -6,7 +6,8 @@ use super::grammar::{Direction, Expression, Metric, Predicate, Relation};
 use super::{Missing, Scope};
 use crate::results::Selection;
 use crate::statistics::{
-    Interval, equivalent, mean, pairing_gain, runs_to_decide, standard_deviation, t_quantile, t_two_sided_p,
+    Interval, beyond, count_of, equivalent, mean, pairing_gain, runs_to_decide, standard_deviation,
+    t_quantile,
 };
 
 /// Number of resamples for expressions that have no value in a single repetition, such as
@@ -59,8 +60,7 @@ pub(super) fn examine(
 /// Combines the evidence of parts that must all hold: the weakest evidence for them, and the
 /// strongest against one of them, corrected for their number.
 fn together(parts: Vec<Evidence>) -> Result<Evidence, Missing> {
-    #[allow(clippy::cast_precision_loss, reason = "numbers of cells are small")]
-    let count = parts.len() as f64;
+    let count = count_of(parts.len());
     let against = parts.iter().map(|it| it.p_against).fold(1.0, f64::min);
     let needs = parts.iter().map(|it| it.needs).max().unwrap_or(0);
     let nothing_random = parts.iter().all(|it| it.nothing_random);
@@ -169,16 +169,6 @@ const fn single_run(is_ratio: bool, repetitions: u32, pairing: Option<f64>) -> E
     }
 }
 
-/// Returns the one-sided p value of an estimate that lies `distance` beyond a bound. It is small if
-/// the distance is positive and large.
-fn beyond(distance: f64, standard_error: f64, degrees: f64) -> f64 {
-    if standard_error == 0.0 {
-        return if distance > 0.0 { 0.0 } else { 1.0 };
-    }
-    let half = t_two_sided_p(distance / standard_error, degrees) / 2.0;
-    if distance > 0.0 { half } else { 1.0 - half }
-}
-
 /// Returns the difference of both sides: of their logarithms if both are positive in every
 /// repetition and `absolute` is false.
 fn difference(
@@ -204,12 +194,10 @@ fn difference(
     let deviation = standard_deviation(&differences).unwrap_or(0.0);
     // Rounding of equal results is no spread.
     let negligible = deviation <= 1e-12 * overall.0.abs().max(overall.1.abs()).max(1.0);
-    #[allow(clippy::cast_precision_loss, reason = "numbers of repetitions are far below 2^53")]
-    let count = differences.len() as f64;
     let standard_error = match (negligible, whole) {
         (true, _) => 0.0,
         (false, true) => deviation,
-        (false, false) => deviation / count.sqrt(),
+        (false, false) => deviation / count_of(differences.len()).sqrt(),
     };
     let estimate = if whole { one(&overall) } else { mean(&differences).unwrap_or_else(|| one(&overall)) };
     let degrees = f64::from(repetitions.max(2) - 1);
@@ -223,13 +211,7 @@ fn difference(
 
 /// True if an expression has no value in a single repetition.
 pub(super) fn needs_all(expression: &Expression) -> bool {
-    match expression {
-        Expression::Quantile(..) => true,
-        Expression::Binary(left, _, right) => needs_all(left) || needs_all(right),
-        Expression::Number(_) | Expression::Metric(_) | Expression::Effect(..) | Expression::Theory(..) => {
-            false
-        }
-    }
+    expression.operands().iter().any(|it| matches!(it, Expression::Quantile(..)))
 }
 
 /// Returns resampled lists of repetitions, or the list itself if it has fewer than two.

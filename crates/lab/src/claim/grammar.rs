@@ -27,6 +27,7 @@ use winnow::prelude::*;
 use winnow::token::{one_of, take_while};
 
 use crate::results::Selection;
+use crate::statistics::number as number_of;
 
 /// A metric of the cells that a selection matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,6 +67,16 @@ pub enum Expression {
     Theory(String, Option<String>, Selection),
     /// Two expressions and an operator.
     Binary(Box<Self>, Operator, Box<Self>),
+}
+
+impl Expression {
+    /// Returns the parts that operators join, from left to right.
+    pub(crate) fn operands(&self) -> Vec<&Self> {
+        match self {
+            Self::Binary(left, _, right) => [left.operands(), right.operands()].concat(),
+            operand => vec![operand],
+        }
+    }
 }
 
 /// Relation of two expressions.
@@ -337,7 +348,6 @@ fn number(input: &mut &str) -> ModalResult<(f64, bool)> {
     }
 }
 
-#[allow(clippy::cast_precision_loss, reason = "numbers of claims are far below 2^53")]
 fn with_unit(digits: &str, unit: &str) -> Option<f64> {
     let plain: f64 = digits.parse().ok()?;
     let text = format!("{digits}{unit}");
@@ -350,7 +360,7 @@ fn with_unit(digits: &str, unit: &str) -> Option<f64> {
         _ if unit.ends_with('s') || unit == "min" => {
             rdt_emulator::parse_duration(&text).ok().map(|time| time.as_secs_f64())
         }
-        _ => rdt_emulator::parse_bytes(&text).ok().map(|bytes| bytes as f64),
+        _ => rdt_emulator::parse_bytes(&text).ok().map(number_of),
     }
 }
 

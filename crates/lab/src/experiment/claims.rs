@@ -7,6 +7,7 @@ use super::factor::{Factor, read_levels};
 use crate::cell::EngineKind;
 use crate::claim::{ClaimError, Expression, Predicate, constant, parse, parse_expression};
 use crate::results::Selection;
+use crate::statistics::number;
 
 /// A sentence with a predicate about results.
 #[derive(Debug, Clone, PartialEq)]
@@ -166,10 +167,18 @@ pub(super) fn read_engines(
 
 impl Claim {
     /// Returns the factors of each effect in the predicate.
-    pub(crate) fn effects(&self) -> Vec<&[String]> {
-        let mut found = Vec::new();
-        effects_of(&self.predicate, &mut found);
-        found
+    pub(crate) fn effects<'a>(&'a self) -> Vec<&'a [String]> {
+        let mut predicate = &self.predicate;
+        while let Predicate::All(_, inner) = predicate {
+            predicate = inner;
+        }
+        let Predicate::Compare(left, _, right) = predicate else { return Vec::new() };
+        let operands = [left, right].into_iter().flat_map(|side| side.operands().into_iter().rev());
+        let factors = |it: &'a Expression| match it {
+            Expression::Effect(_, factors) => Some(&**factors),
+            _ => None,
+        };
+        operands.filter_map(factors).collect()
     }
 
     pub(super) fn read(
@@ -179,7 +188,8 @@ impl Claim {
     ) -> Result<Self, ExperimentError> {
         section.check(&["id", "says", "that", "margin", "engine", "points"])?;
         let that = section.require("that")?;
-        let predicate = read_predicate(that, factors)?;
+        let predicate = parse(&that.text()?).map_err(|error| inside(that, &error))?;
+        check_predicate(&predicate, factors).map_err(|message| that.error(message))?;
         let margin = section.get("margin").map(|item| {
             let share = rdt_emulator::parse_probability(&item.text()?).map_err(|error| item.error(error))?;
             if share.as_f64() > 0.0 {
@@ -199,41 +209,6 @@ impl Claim {
             place: that.place(),
         })
     }
-}
-
-fn effects_of<'a>(predicate: &'a Predicate, found: &mut Vec<&'a [String]>) {
-    let mut of = |expression: &'a Expression| {
-        let mut open = vec![expression];
-        while let Some(expression) = open.pop() {
-            match expression {
-                Expression::Effect(_, factors) => found.push(factors),
-                Expression::Binary(left, _, right) => open.extend([&**left, &**right]),
-                _ => {}
-            }
-        }
-    };
-    match predicate {
-        Predicate::Compare(left, _, right) => {
-            of(left);
-            of(right);
-        }
-        Predicate::All(_, inner) => effects_of(inner, found),
-        Predicate::Monotone(..) => {}
-    }
-}
-
-/// Parses a predicate, and checks that its factors and levels exist.
-fn read_predicate(item: &Item<'_, '_>, factors: &[Factor]) -> Result<Predicate, ExperimentError> {
-    let predicate = parse(&item.text()?).map_err(|error| inside(item, &error))?;
-    check_predicate(&predicate, factors).map_err(|message| item.error(message))?;
-    Ok(predicate)
-}
-
-/// Parses an expression, and checks that its factors and levels exist.
-fn read_expression(item: &Item<'_, '_>, factors: &[Factor]) -> Result<Expression, ExperimentError> {
-    let expression = parse_expression(&item.text()?).map_err(|error| inside(item, &error))?;
-    check_expression(&expression, factors).map_err(|message| item.error(message))?;
-    Ok(expression)
 }
 
 /// Returns an error at its place inside of a text, which begins after its quote.
@@ -260,28 +235,22 @@ fn check_predicate(predicate: &Predicate, factors: &[Factor]) -> Result<(), Stri
 }
 
 fn check_expression(expression: &Expression, factors: &[Factor]) -> Result<(), String> {
-    match expression {
-        Expression::Number(_) => Ok(()),
+    expression.operands().into_iter().try_for_each(|operand| match operand {
+        Expression::Number(_) | Expression::Binary(..) => Ok(()),
         Expression::Metric(metric) | Expression::Quantile(_, metric) => {
             check_selection(&metric.selection, factors)
         }
         Expression::Effect(metric, names) => {
-            names.iter().try_for_each(|name| {
+            for name in names {
                 let levels = check_factor(name, factors)?.levels.len();
-                if levels == 2 {
-                    Ok(())
-                } else {
-                    Err(format!("{name} has {levels} levels: an effect needs two"))
+                if levels != 2 {
+                    return Err(format!("{name} has {levels} levels: an effect needs two"));
                 }
-            })?;
+            }
             check_selection(&metric.selection, factors)
         }
         Expression::Theory(_, _, selection) => check_selection(selection, factors),
-        Expression::Binary(left, _, right) => {
-            check_expression(left, factors)?;
-            check_expression(right, factors)
-        }
-    }
+    })
 }
 
 /// Returns the factor with this short name: claims know no other.
@@ -291,15 +260,7 @@ fn check_factor<'a>(name: &str, factors: &'a [Factor]) -> Result<&'a Factor, Str
 }
 
 fn check_selection(selection: &Selection, factors: &[Factor]) -> Result<(), String> {
-    selection.0.iter().try_for_each(|(name, level)| {
-        let factor = check_factor(name, factors)?;
-        factor.level(level).map(|_| ()).ok_or_else(|| no_level(factor, level))
-    })
-}
-
-fn no_level(factor: &Factor, level: &str) -> String {
-    let names = factor.levels.iter().map(|level| level.name.as_str());
-    format!("'{level}' is no level of {}; {}", factor.name, super::error::suggest(level, names))
+    selection.0.iter().try_for_each(|(name, level)| check_factor(name, factors)?.known_level(level).map(drop))
 }
 
 /// Parses a number with or without unit: `1.2390mbit` is 1239000, `25ms` is 0.025, `1.5 points` is
@@ -314,8 +275,7 @@ pub(super) fn parse_quantity(text: &str) -> Option<f64> {
     }
     let rate = rdt_emulator::parse_bitrate(text).map(rdt_emulator::Bitrate::as_bps_f64);
     let time = rdt_emulator::parse_duration(text).map(|time| time.as_secs_f64());
-    #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^53 bytes")]
-    let size = rdt_emulator::parse_bytes(text).map(|bytes| bytes as f64);
+    let size = rdt_emulator::parse_bytes(text).map(number);
     rate.or(time).or(size).ok()
 }
 
@@ -366,10 +326,13 @@ impl Expect {
             section.get("compare").map_or(Ok(Compare::Absolute), |item| read_compare(item, factors))?;
         let words = [("note", Otherwise::Note), ("fail", Otherwise::Fail)];
         let of = section.require("of")?;
+        let source = section.require("source")?.text()?;
+        let expression = parse_expression(&of.text()?).map_err(|error| inside(of, &error))?;
+        check_expression(&expression, factors).map_err(|message| of.error(message))?;
         Ok(Self {
-            source: section.require("source")?.text()?,
+            source,
             of: of.text()?,
-            expression: read_expression(of, factors)?,
+            expression,
             values,
             compare,
             within: Tolerance::read(section.require("within")?)?,
@@ -395,8 +358,7 @@ fn read_compare(item: &Item<'_, '_>, factors: &[Factor]) -> Result<Compare, Expe
             .split_once('=')
             .ok_or_else(|| item.error(format!("'{pair}' has no level: write FACTOR=LEVEL")))?;
         let (index, factor) = super::factor::find(factors, name.trim()).map_err(|error| item.error(error))?;
-        let level = level.trim();
-        let level = factor.level(level).ok_or_else(|| item.error(no_level(factor, level)))?;
+        let level = factor.known_level(level.trim()).map_err(|error| item.error(error))?;
         levels.push((index, level));
     }
     Ok(Compare::RatioTo(selection(factors, &levels)))

@@ -153,13 +153,8 @@ impl<'t, 'i> Section<'t, 'i> {
     }
 
     pub(super) fn require(&self, word: &str) -> Result<&Item<'t, 'i>, ExperimentError> {
-        self.get(word).ok_or_else(|| {
-            if self.name.is_empty() {
-                self.place.because(format!("the word '{word}' is missing"))
-            } else {
-                self.place.error(&self.name, format!("the word '{word}' is missing"))
-            }
-        })
+        let missing = || self.place.error(&self.name, format!("the word '{word}' is missing"));
+        self.get(word).ok_or_else(missing)
     }
 
     pub(super) fn text(&self, word: &str) -> Result<Option<String>, ExperimentError> {

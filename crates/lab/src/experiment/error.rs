@@ -29,12 +29,13 @@ impl Place {
 
     /// Returns an error at this place about `subject`, a word with its table.
     pub(super) fn error(self, subject: &str, message: impl fmt::Display) -> ExperimentError {
-        ExperimentError { place: self, message: format!("{subject}: {message}") }
+        let separator = if subject.is_empty() { "" } else { ": " };
+        ExperimentError { place: self, message: format!("{subject}{separator}{message}") }
     }
 
     /// Returns an error at this place whose message has no subject.
     pub(super) fn because(self, message: impl fmt::Display) -> ExperimentError {
-        ExperimentError { place: self, message: message.to_string() }
+        self.error("", message)
     }
 }
 

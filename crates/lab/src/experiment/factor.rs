@@ -41,6 +41,14 @@ impl Factor {
     pub fn level(&self, name: &str) -> Option<usize> {
         self.levels.iter().position(|level| level.name == name)
     }
+
+    /// Returns the same. The error is a sentence.
+    pub(super) fn known_level(&self, name: &str) -> Result<usize, String> {
+        self.level(name).ok_or_else(|| {
+            let hint = suggest(name, self.levels.iter().map(|level| level.name.as_str()));
+            format!("'{name}' is no level of {}; {hint}", self.name)
+        })
+    }
 }
 
 /// Finds a factor by its short name or by its path.
@@ -68,11 +76,7 @@ pub(super) fn read_levels(
             continue;
         }
         let (index, factor) = find(factors, &word).map_err(|error| item.word_place.because(error))?;
-        let name = item.text()?;
-        let level = factor.level(&name).ok_or_else(|| {
-            let names = factor.levels.iter().map(|level| level.name.as_str());
-            item.error(format!("'{name}' is no level of {}; {}", factor.name, suggest(&name, names)))
-        })?;
+        let level = factor.known_level(&item.text()?).map_err(|error| item.error(error))?;
         levels.push((index, level));
     }
     Ok(levels)

@@ -3,35 +3,22 @@
 
 /// Returns the names of the placeholders of a line.
 pub(crate) fn names(line: &str) -> Vec<&str> {
-    pieces(line).into_iter().filter_map(Piece::name).collect()
+    pieces(line).into_iter().filter_map(|(_, name)| name).collect()
 }
 
 /// Replaces the placeholders by their values. The error is the first one without a value.
 pub(crate) fn fill(line: &str, value: impl Fn(&str) -> Option<String>) -> Result<String, String> {
-    let piece = |piece: Piece<'_>| match piece {
-        Piece::Text(text) => Ok(text.to_owned()),
-        Piece::Name(name) => value(name).ok_or_else(|| name.to_owned()),
+    let piece = |(text, name): (&str, Option<&str>)| {
+        let value = name.map_or(Ok(String::new()), |name| value(name).ok_or_else(|| name.to_owned()));
+        Ok(text.to_owned() + &value?)
     };
     pieces(line).into_iter().map(piece).collect()
 }
 
-enum Piece<'a> {
-    Text(&'a str),
-    Name(&'a str),
-}
-
-impl<'a> Piece<'a> {
-    fn name(self) -> Option<&'a str> {
-        match self {
-            Self::Name(name) => Some(name),
-            Self::Text(_) => None,
-        }
-    }
-}
-
-/// Splits a line at its placeholders: words of small letters, digits and hyphens in braces, without
-/// a `$` before them, which is a variable of the shell.
-fn pieces(line: &str) -> Vec<Piece<'_>> {
+/// Splits a line after its placeholders: words of small letters, digits and hyphens in braces,
+/// without a `$` before them, which is a variable of the shell. Returns each piece as the text
+/// before the placeholder and its name.
+fn pieces(line: &str) -> Vec<(&str, Option<&str>)> {
     let mut pieces = Vec::new();
     let (mut start, mut from) = (0, 0);
     while let Some(open) = line[from..].find('{').map(|at| at + from) {
@@ -45,11 +32,10 @@ fn pieces(line: &str) -> Vec<Piece<'_>> {
         {
             continue;
         }
-        pieces.push(Piece::Text(&line[start..open]));
-        pieces.push(Piece::Name(name));
+        pieces.push((&line[start..open], Some(name)));
         (start, from) = (close + 1, close + 1);
     }
-    pieces.push(Piece::Text(&line[start..]));
+    pieces.push((&line[start..], None));
     pieces
 }
 

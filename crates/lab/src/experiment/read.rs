@@ -16,8 +16,8 @@ use super::{Command, Experiment, FlowTable};
 use crate::cell::EngineKind;
 use crate::flow::FlowKind;
 
-/// Words of the file itself.
-const WORDS: [&str; 23] = [
+/// Words of the file itself, without those of engines.
+const WORDS: [&str; 18] = [
     "schema",
     "name",
     "title",
@@ -36,11 +36,6 @@ const WORDS: [&str; 23] = [
     "expect",
     "figure",
     "statement",
-    "virtual",
-    "packets",
-    "kernel",
-    "real",
-    "command",
 ];
 
 /// Limit on the claims of an experiment.
@@ -59,7 +54,8 @@ fn parse(text: &str) -> Result<Spanned<DeTable<'_>>, ExperimentError> {
 pub(super) fn experiment(text: &str) -> Result<Experiment, ExperimentError> {
     let document = parse(text)?;
     let file = Section::new(text, "", Place { line: 1, column: 1 }, document.get_ref());
-    file.check(&WORDS)?;
+    let words: Vec<&'static str> = WORDS.into_iter().chain(EngineKind::ALL.map(EngineKind::word)).collect();
+    file.check(&words)?;
     let schema = file.require("schema")?;
     if schema.number::<u32>()? != SCHEMA {
         return Err(schema.error(format!("this program reads schema = {SCHEMA}")));
@@ -303,15 +299,9 @@ fn read_design(section: Option<&Section<'_, '_>>, factors: &[Factor]) -> Result<
             DesignKind::Random(number.parse().unwrap_or_default())
         }
         _ => {
-            let item = kind.map_or_else(
-                || section.place.because(""),
-                |item| {
-                    let known = ["full", "fraction", "one-at-a-time", "list", "random:200"];
-                    let hint = super::error::suggest(&word, known);
-                    item.error(format!("there is no design '{word}'; {hint}"))
-                },
-            );
-            return Err(item);
+            let known = ["full", "fraction", "one-at-a-time", "list", "random:200"];
+            let hint = super::error::suggest(&word, known);
+            return Err(section.require("kind")?.error(format!("there is no design '{word}'; {hint}")));
         }
     };
     for (key, wanted) in [("generators", "fraction"), ("cells", "list")] {

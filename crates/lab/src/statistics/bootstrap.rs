@@ -4,7 +4,7 @@ use rdt_emulator::child_seed;
 
 use super::distribution::{normal_cdf, normal_quantile};
 use super::order::quantile;
-use super::{Interval, count, mean, standard_deviation};
+use super::{Interval, count, count_of, mean, standard_deviation};
 
 /// Number of resamples.
 const RESAMPLES: u64 = 2000;
@@ -37,8 +37,7 @@ fn resampled_mean(values: &[f64], seed: u64, resample: u64) -> f64 {
 fn bca_levels(values: &[f64], sorted_means: &[f64], estimate: f64, level: f64) -> [f64; 2] {
     let below = sorted_means.partition_point(|mean| *mean < estimate);
     let ties = sorted_means[below..].partition_point(|mean| *mean <= estimate);
-    #[allow(clippy::cast_precision_loss, reason = "2,000 resamples")]
-    let share = (below as f64 + ties as f64 / 2.0) / count(sorted_means);
+    let share = (count_of(below) + count_of(ties) / 2.0) / count(sorted_means);
     let margin = 0.5 / count(sorted_means);
     let bias = normal_quantile(share.clamp(margin, 1.0 - margin));
     let acceleration = acceleration(values);

@@ -2,7 +2,7 @@
 //! correction for several tests.
 
 use super::distribution::{t_quantile, t_two_sided_p};
-use super::{Interval, count, mean, standard_deviation, t_interval};
+use super::{Interval, count, count_of, mean, standard_deviation, t_interval};
 
 /// Difference of two means with its interval and the probability of so large a difference by
 /// chance.
@@ -12,8 +12,6 @@ pub struct Comparison {
     pub interval: Interval,
     /// Two-sided probability of a difference at least as large if there is none.
     pub p: f64,
-    /// Standard error of the difference, or of the logarithm of the ratio.
-    pub standard_error: f64,
     /// Degrees of freedom of the t distribution.
     pub degrees: f64,
 }
@@ -24,14 +22,8 @@ pub fn difference(differences: &[f64], level: f64) -> Option<Comparison> {
     let interval = t_interval(differences, level)?;
     let standard_error = standard_deviation(differences)? / count(differences).sqrt();
     let degrees = count(differences) - 1.0;
-    let p = if standard_error > 0.0 {
-        t_two_sided_p(interval.estimate / standard_error, degrees)
-    } else if interval.estimate == 0.0 {
-        1.0
-    } else {
-        0.0
-    };
-    Some(Comparison { interval, p, standard_error, degrees })
+    let p = t_two_sided_p(interval.estimate / standard_error, degrees);
+    Some(Comparison { interval, p, degrees })
 }
 
 /// Compares A with B where value i of both has the same seed: the ratio A / B of the geometric
@@ -58,20 +50,15 @@ pub fn unpaired_log_ratio(a: &[f64], b: &[f64], level: f64) -> Option<Comparison
     let part = |values: &[f64]| Some(standard_deviation(values)?.powi(2) / count(values));
     let (va, vb) = (part(&a)?, part(&b)?);
     let standard_error = (va + vb).sqrt();
-    if standard_error == 0.0 {
-        let p = if estimate == 0.0 { 1.0 } else { 0.0 };
-        let interval = Interval { estimate, low: estimate, high: estimate }.map(f64::exp);
-        return Some(Comparison { interval, p, standard_error, degrees: count(&a) + count(&b) - 2.0 });
-    }
-    let degrees = (va + vb).powi(2) / (va.powi(2) / (count(&a) - 1.0) + vb.powi(2) / (count(&b) - 1.0));
+    let degrees = if standard_error > 0.0 {
+        (va + vb).powi(2) / (va.powi(2) / (count(&a) - 1.0) + vb.powi(2) / (count(&b) - 1.0))
+    } else {
+        count(&a) + count(&b) - 2.0
+    };
     let half = t_quantile(f64::midpoint(1.0, level), degrees) * standard_error;
     let interval = Interval { estimate, low: estimate - half, high: estimate + half }.map(f64::exp);
-    Some(Comparison {
-        interval,
-        p: t_two_sided_p(estimate / standard_error, degrees),
-        standard_error,
-        degrees,
-    })
+    let p = t_two_sided_p(estimate / standard_error, degrees);
+    Some(Comparison { interval, p, degrees })
 }
 
 /// Returns the variance of the paired differences divided by that of unpaired ones: below 1, common
@@ -85,14 +72,18 @@ pub fn pairing_gain(a: &[f64], b: &[f64]) -> Option<f64> {
 /// Returns the larger p value of two one-sided tests that a mean is above `-margin` and below
 /// `margin`. If it is small, the mean is equivalent to zero.
 pub fn equivalent(estimate: f64, standard_error: f64, degrees: f64, margin: f64) -> f64 {
-    if standard_error == 0.0 {
-        return if estimate.abs() < margin { 0.0 } else { 1.0 };
-    }
-    let one_sided = |distance: f64| {
-        let half = t_two_sided_p(distance / standard_error, degrees) / 2.0;
-        if distance > 0.0 { half } else { 1.0 - half }
-    };
+    let one_sided = |distance: f64| beyond(distance, standard_error, degrees);
     one_sided(margin - estimate).max(one_sided(margin + estimate))
+}
+
+/// Returns the one-sided p value of an estimate that lies `distance` beyond a bound. It is small if
+/// the distance is positive and large.
+pub(crate) fn beyond(distance: f64, standard_error: f64, degrees: f64) -> f64 {
+    if standard_error == 0.0 {
+        return if distance > 0.0 { 0.0 } else { 1.0 };
+    }
+    let half = t_two_sided_p(distance / standard_error, degrees) / 2.0;
+    if distance > 0.0 { half } else { 1.0 - half }
 }
 
 /// Returns the p values of several tests, adjusted for their number (Holm 1979), in the order of
@@ -104,9 +95,7 @@ pub fn holm(p: &[f64]) -> Vec<f64> {
     let mut adjusted = vec![0.0; p.len()];
     let mut largest = 0.0_f64;
     for (rank, index) in order.into_iter().enumerate() {
-        #[allow(clippy::cast_precision_loss, reason = "numbers of claims are small")]
-        let factor = (p.len() - rank) as f64;
-        largest = largest.max((p[index] * factor).min(1.0));
+        largest = largest.max((p[index] * count_of(p.len() - rank)).min(1.0));
         adjusted[index] = largest;
     }
     adjusted

@@ -2,6 +2,8 @@
 
 use statrs::distribution::{Beta, ContinuousCDF as _, FisherSnedecor, Normal, StudentsT};
 
+use super::number;
+
 /// Returns the quantile `p` of the standard normal distribution; `p` is in (0, 1).
 pub fn normal_quantile(p: f64) -> f64 {
     Normal::standard().inverse_cdf(p)
@@ -52,9 +54,7 @@ pub(super) fn binomial_cdf(k: u64, n: u64, p: f64) -> f64 {
     if k >= n {
         return 1.0;
     }
-    #[allow(clippy::cast_precision_loss, reason = "numbers of repetitions are far below 2^53")]
-    let shape = ((n - k) as f64, (k + 1) as f64);
-    Beta::new(shape.0, shape.1).map_or(f64::NAN, |it| it.cdf(1.0 - p))
+    Beta::new(number(n - k), number(k + 1)).map_or(f64::NAN, |it| it.cdf(1.0 - p))
 }
 
 #[cfg(test)]

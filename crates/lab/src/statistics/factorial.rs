@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::distribution::f_tail;
-use super::{Interval, count, mean, t_interval};
+use super::{Interval, count, count_of, mean, t_interval};
 
 /// Effect of a two-level factor, or of the interaction of several: the mean where the product of
 /// the signs is positive less the mean where it is negative. Level 0 has the sign -1.
@@ -191,11 +191,6 @@ impl<'a> Design<'a> {
         let mean_square = squares.sum::<f64>() / count_of(degrees);
         (mean_square > 1e-24 * grand * grand).then_some(Residual { mean_square, degrees })
     }
-}
-
-#[allow(clippy::cast_precision_loss, reason = "numbers of values are far below 2^53")]
-fn count_of(n: usize) -> f64 {
-    n as f64
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! Fairness of the rates of flows.
 
+use super::{count, count_of};
+
 /// Returns Jain's index (Jain, Chiu, Hawe 1984): 1 for equal rates, 1/n if one flow has all. `None`
 /// without rates or if all are zero.
 pub fn jain(rates: &[f64]) -> Option<f64> {
     let (sum, squares) =
         rates.iter().fold((0.0, 0.0), |(sum, squares), rate| (sum + rate, squares + rate * rate));
-    #[allow(clippy::cast_precision_loss, reason = "numbers of flows are small")]
-    let n = rates.len() as f64;
-    (squares > 0.0).then(|| sum * sum / (n * squares))
+    (squares > 0.0).then(|| sum * sum / (count(rates) * squares))
 }
 
 /// Time for which shares must be equal, seconds.
@@ -22,8 +22,7 @@ pub fn convergence_time(rates: &[Vec<f64>], bin_s: f64) -> Option<usize> {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few seconds of bins")]
     let hold = (HOLD_S / bin_s - 1e-9).ceil().max(1.0) as usize;
     let fair_at = |bin: usize| {
-        #[allow(clippy::cast_precision_loss, reason = "numbers of flows are small")]
-        let share = rates.iter().map(|it| it[bin]).sum::<f64>() / rates.len() as f64;
+        let share = rates.iter().map(|it| it[bin]).sum::<f64>() / count_of(rates.len());
         share > 0.0 && rates.iter().all(|it| (it[bin] / share - 1.0).abs() <= TOLERANCE)
     };
     let mut run = 0;

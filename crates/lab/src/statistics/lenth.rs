@@ -1,9 +1,9 @@
 //! Effects of a factorial without repetitions (Lenth 1989): most effects are taken to be zero, and
 //! their spread gives the error.
 
-use super::count;
 use super::distribution::{normal_quantile, t_quantile};
 use super::order::quantile;
+use super::{count, count_of};
 
 /// Standard error and margins of the effects of a factorial without repetitions.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -37,9 +37,7 @@ pub fn lenth(effects: &[f64]) -> Option<Lenth> {
 
 /// Returns the half-normal scores of n values in ascending order: the places of a half-normal plot.
 pub fn half_normal_scores(n: usize) -> Vec<f64> {
-    #[allow(clippy::cast_precision_loss, reason = "numbers of effects are small")]
-    let score = |i: usize| normal_quantile(0.5 + 0.5 * (i as f64 + 0.5) / n as f64);
-    (0..n).map(score).collect()
+    (0..n).map(|i| normal_quantile(0.5 + 0.5 * (count_of(i) + 0.5) / count_of(n))).collect()
 }
 
 #[cfg(test)]
