@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use rdt_emulator::PathConfig;
 use rdt_emulator::spec::PathSpec;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -88,6 +89,11 @@ pub struct Physics {
 }
 
 impl Physics {
+    /// Returns the links, without those that read a file.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = PathConfig> {
+        self.links.iter().filter_map(path_config)
+    }
+
     /// Returns the canonical form, of which the identity is the hash: keys in alphabetical order,
     /// paths in their shortest notation, times in nanoseconds.
     pub fn to_json(&self) -> Value {
@@ -117,7 +123,11 @@ impl Physics {
     }
 }
 
-/// Returns bytes in hexadecimal digits.
+/// Returns the configuration of a link. `None` if it reads a file.
+pub(crate) fn path_config(link: &PathSpec) -> Option<PathConfig> {
+    link.to_path_config(|_| Err(String::new())).ok()
+}
+
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
 }

@@ -19,7 +19,7 @@ use rdt_emulator::spec::PathSpec;
 use rdt_emulator::{Mtu, Oversize, PathConfig, child_seed};
 use serde_json::{Map, Value, json};
 
-use crate::cell::{Cell, CellId, EngineKind, Physics, levels_json};
+use crate::cell::{Cell, CellId, EngineKind, Physics, levels_json, path_config};
 use crate::engine::is_random;
 use crate::experiment::{Experiment, ExperimentError, Factor, Level, Repeats, Seeds, Until};
 use crate::flow::{DEFAULT_PACKET, UDP_HEADERS_IPV6};
@@ -303,7 +303,7 @@ fn run_alike(one: &Physics, two: &Physics) -> bool {
 
 /// Returns a path without the MTUs that no packet exceeds. `None` if it reads a file.
 fn without_idle_mtu(link: &PathSpec, physics: &Physics) -> Option<PathConfig> {
-    let mut path = link.to_path_config(|_| Err(String::new())).ok()?;
+    let mut path = path_config(link)?;
     let lengths = physics
         .flows
         .iter()

@@ -290,9 +290,7 @@ impl Campaign<'_> {
     fn missing<'a>(&self, cells: &[&'a Cell], targets: &Targets<'_>, results: &Results) -> Vec<Task<'a>> {
         let mut tasks = Vec::new();
         for cell in cells {
-            let there = results.records.get(&cell.id);
-            let lacks = |rep: &u32| there.is_none_or(|reps| !reps.contains_key(rep));
-            let reps = (0..targets.of(cell.id)).filter(lacks);
+            let reps = targets.missing(cell.id, results);
             tasks.extend(reps.map(|rep| Task { cell, rep, seed: self.plan.seed(cell, rep) }));
         }
         // In real time a block has every cell once, in an order drawn from the seeds, so that a

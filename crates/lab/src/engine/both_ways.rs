@@ -4,8 +4,7 @@ use rdt_sim::{NodeId, Simulation, WireId};
 use rdt_transport::{ConnectionConfig, ConnectionSetConfig};
 
 use super::EngineError;
-use super::flow_metrics::{fixed_warm_up, keeps_series};
-use super::virtual_time::{Observers, Placed};
+use super::virtual_time::{Observers, Placed, route};
 use super::words::{
     Initiating, Responding, application, connection, connection_seed, ends, flow_error, read_policy, sender,
     server, start,
@@ -64,11 +63,7 @@ pub(super) fn place<'a>(
     let from = simulation.add_connections(ConnectionSetConfig::default(), seed_there);
     let to = simulation.add_connections(ConnectionSetConfig::default(), seed_back);
     simulation.listen(to, responder, application(back, starts[1]));
-    if there.reverse {
-        simulation.route_over(to, from, wires);
-    } else {
-        simulation.route_over(from, to, wires);
-    }
+    route(there, (from, to), wires, simulation);
     let sides = [(there, starts[0], (from, to)), (back, starts[1], (to, from))];
     let placed = sides.map(|(flow, start, ends)| side(flow, start, ends, measure, simulation));
     if let [_, Placed { observers: Some(observers), .. }] = &placed {
@@ -106,7 +101,6 @@ fn side<'a>(
         simulation.set_read_policy(to, policy);
     }
     let limits = simulation.measure_limits_between((from, to));
-    let cut = fixed_warm_up(flow, start, measure).filter(|_| !keeps_series(measure));
-    let observers = Observers::new(simulation, limits, measure.series, cut);
+    let observers = Observers::new(simulation, limits, (flow, start), measure);
     Placed { flow, start, from, to, both_ways: true, observers: Some(observers) }
 }

@@ -144,40 +144,37 @@ fn place<'a>(
         let from = from.map_err(|error| EngineError::Word(format!("flow {}: {error}", flow.name)))?;
         (from, to, true)
     };
-    if flow.reverse {
-        simulation.route_over(to, from, wires);
-    } else {
-        simulation.route_over(from, to, wires);
-    }
-    let cut = fixed_warm_up(flow, start, measure).filter(|_| !keeps_series(measure));
-    let observers = is_sender.then(|| observe(from, measure.series, cut, simulation));
+    route(flow, (from, to), wires, simulation);
+    let observers = is_sender.then(|| {
+        let limits = simulation.measure_limits(from);
+        let observers = Observers::new(simulation, limits, (flow, start), measure);
+        simulation.sender_mut(from).observe(observers.attached());
+        observers
+    });
     Ok(Placed { flow, start, from, to, both_ways: false, observers })
 }
 
-/// Attaches observers to a sender, whose route is known. From sample `summarised_from` on only the
-/// summary is kept.
-fn observe(
-    sender: NodeId,
-    interval: Duration,
-    summarised_from: Option<usize>,
+/// Connects the nodes of a flow by the links, backwards for a reversed flow.
+pub(super) fn route(
+    flow: &Flow,
+    (from, to): (NodeId, NodeId),
+    wires: &[WireId],
     simulation: &mut Simulation,
-) -> Observers {
-    let limits = simulation.measure_limits(sender);
-    let observers = Observers::new(simulation, limits, interval, summarised_from);
-    simulation.sender_mut(sender).observe(observers.attached());
-    observers
+) {
+    let (near, far) = if flow.reverse { (to, from) } else { (from, to) };
+    simulation.route_over(near, far, wires);
 }
 
 impl Observers {
     pub(super) fn new(
         simulation: &Simulation,
         limits: LimitRecorder,
-        interval: Duration,
-        summarised_from: Option<usize>,
+        (flow, start): (&Flow, Duration),
+        measure: &Measure,
     ) -> Self {
-        let samples = match summarised_from {
-            Some(from) => Recorder::summarising(simulation.epoch(), interval, from),
-            None => Recorder::new(simulation.epoch(), interval),
+        let samples = match fixed_warm_up(flow, start, measure).filter(|_| !keeps_series(measure)) {
+            Some(from) => Recorder::summarising(simulation.epoch(), measure.series, from),
+            None => Recorder::new(simulation.epoch(), measure.series),
         };
         let marks = Marks::new(simulation.epoch());
         Self { samples, marks, limits, window: WindowRecorder::default() }

@@ -16,7 +16,7 @@ use rdt_transport::{
 };
 
 use super::{EngineError, both_ways};
-use crate::cell::{EngineKind, Physics};
+use crate::cell::{EngineKind, Physics, path_config};
 use crate::flow::{DEFAULT_PACKET, Flow, FlowKind, Reads, Spacing, UDP_HEADERS};
 
 /// Payload of a datagram of a flow that sets neither `size` nor `packet`, bytes.
@@ -66,7 +66,7 @@ pub(super) fn check(physics: &Physics) -> Result<(), EngineError> {
 
 /// True if the air of a link is that of other links too.
 pub(super) fn shares_air(link: &PathSpec) -> bool {
-    let Ok(path) = link.to_path_config(|_| Err(String::new())) else { return false };
+    let Some(path) = path_config(link) else { return false };
     let is_shared = |link: &LinkConfig| matches!(&link.varying, Some(VaryingRate::Wifi(cells)) if cells.values().any(|cell| cell.shared));
     is_shared(&path.forward) || is_shared(&path.reverse)
 }
@@ -94,17 +94,13 @@ pub fn is_random(physics: &Physics) -> bool {
         let rare = [link.duplicate, link.corrupt].iter().any(|it| it.as_f64() > 0.0);
         loss || drops || back_off || rare || link.jitter.is_some() || link.reorder.is_some()
     };
-    let path = |link: &PathSpec| {
-        let config = link.to_path_config(|_| Err(String::new()));
-        config.is_ok_and(|config| draws(&config.forward) || draws(&config.reverse))
-    };
     // BBR draws the times of its probes.
     let flow = |flow: &Flow| {
         let is_bbr =
             flow.kind != FlowKind::Udp && sender(flow, 0).is_ok_and(|it| it.congestion == Algorithm::Bbr);
         is_bbr || flow.start.0 != flow.start.1 || flow.spacing == Spacing::Poisson
     };
-    physics.links.iter().any(path) || physics.flows.iter().any(flow)
+    physics.paths().any(|path| draws(&path.forward) || draws(&path.reverse)) || physics.flows.iter().any(flow)
 }
 
 /// Returns the start of a flow in a repetition: drawn between its two bounds.
@@ -116,9 +112,8 @@ pub(super) fn start(flow: &Flow, seed: u64, index: u64) -> Duration {
     from + Duration::from_nanos(u64::try_from(offset).unwrap_or(u64::MAX))
 }
 
-/// Returns the seed of a connection's keys and of its sender's random decisions. Each flow has
-/// another seed.
-pub(super) fn connection_seed(seed: u64, index: u64) -> u64 {
+/// Returns the seed of a flow's keys and of its sender's random decisions.
+pub(crate) fn connection_seed(seed: u64, index: u64) -> u64 {
     child_seed(seed, (1 << 33) + index)
 }
 
@@ -207,7 +202,7 @@ pub(crate) struct Responding {
 }
 
 /// Returns both ends of a flow's connection. Their keys follow from `seed`.
-pub(super) fn ends(flow: &Flow, seed: u64) -> Result<(Initiating, Responding), EngineError> {
+pub(crate) fn ends(flow: &Flow, seed: u64) -> Result<(Initiating, Responding), EngineError> {
     let config = connection(flow, sender(flow, seed)?);
     let server = server(flow, &config.sender);
     let [entropy, mut theirs] = [1, 2].map(|side| {
@@ -246,8 +241,7 @@ pub(super) fn read_policy(flow: &Flow) -> Option<ReadPolicy> {
     }
 }
 
-/// Returns the configuration of a source of datagrams.
-pub(super) fn source(flow: &Flow, start: Duration, seed: u64) -> Result<Source, EngineError> {
+pub(crate) fn source(flow: &Flow, start: Duration, seed: u64) -> Result<Source, EngineError> {
     let bps = flow
         .rate
         .filter(|bps| *bps > 0)

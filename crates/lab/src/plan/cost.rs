@@ -11,6 +11,7 @@ use super::Plan;
 use crate::cell::{Cell, CellId, EngineKind, Physics};
 use crate::experiment::{Experiment, ExperimentError};
 use crate::flow::{Flow, FlowKind};
+use crate::statistics::number;
 
 /// Processor time for one packet in virtual time, with its ACK, in nanoseconds. Measured: 5,760
 /// transfers of 1.2 MB took 6.5 s on one core, and 480 flows of 99 s at 5 Mbit/s 40 s.
@@ -39,9 +40,8 @@ pub struct Cost {
 
 impl Cost {
     /// Returns the time in seconds.
-    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     pub fn seconds(self) -> f64 {
-        self.micros as f64 / 1e6
+        number(self.micros) / 1e6
     }
 
     /// Adds another cost.
@@ -62,9 +62,8 @@ impl Cost {
 
     pub(super) fn of(cell: &Cell) -> Self {
         let physics = &cell.physics;
-        let links = physics.links.iter().map(|link| link.to_path_config(|_| Err(String::new())));
         // A link with a rate from a trace file is refused before it runs.
-        let links: Vec<PathConfig> = links.filter_map(Result::ok).collect();
+        let links: Vec<PathConfig> = physics.paths().collect();
         let mut packets = 0.0;
         let mut seconds: f64 = physics.duration.map_or(0.0, |duration| duration.as_secs_f64());
         for reverse in [false, true] {
@@ -72,9 +71,9 @@ impl Cost {
             let rtt: f64 = links.iter().map(|link| link.rtt().as_secs_f64()).sum();
             let mut transport_bits = 0.0;
             for flow in physics.flows.iter().filter(|flow| flow.reverse == reverse) {
-                let bits = offered_bits(flow, physics, window_rate(flow, rtt).min(rate));
-                let end =
-                    flow.start.1.as_secs_f64() + bits / flow_rate(flow, window_rate(flow, rtt).min(rate));
+                let rate = window_rate(flow, rtt).min(rate);
+                let bits = offered_bits(flow, physics, rate);
+                let end = flow.start.1.as_secs_f64() + bits / flow_rate(flow, rate);
                 if physics.duration.is_none() {
                     seconds = seconds.max(end);
                 }
@@ -163,15 +162,13 @@ fn bottleneck(links: &[PathConfig], reverse: bool) -> f64 {
 fn window_rate(flow: &Flow, rtt: f64) -> f64 {
     let fixed = flow.cc.as_deref().and_then(|cc| cc.strip_prefix("fixed:")?.parse::<f64>().ok());
     let fixed = fixed.map_or(f64::INFINITY, |packets| packets * flow.packet.map_or(PACKET_BYTES, f64::from));
-    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    let received = flow.window.map_or(f64::INFINITY, |bytes| bytes as f64);
+    let received = flow.window.map_or(f64::INFINITY, number);
     if rtt > 0.0 { fixed.min(received) * 8.0 / rtt } else { f64::INFINITY }
 }
 
 /// Returns the rate of a flow that has a link of `rate` for itself, bits per second.
 fn flow_rate(flow: &Flow, rate: f64) -> f64 {
-    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    let own = flow.rate.map_or(f64::INFINITY, |bps| bps as f64);
+    let own = flow.rate.map_or(f64::INFINITY, number);
     let share = flow.on_off.map_or(1.0, |(on, off)| {
         let (on, off) = (on.as_secs_f64(), off.as_secs_f64());
         if on + off > 0.0 { on / (on + off) } else { 1.0 }
@@ -186,8 +183,7 @@ fn offered_bits(flow: &Flow, physics: &Physics, rate: f64) -> f64 {
     let end = [flow.stop, physics.duration].into_iter().flatten().min();
     let life = end.map(|end| end.saturating_sub(flow.start.0));
     let by_time = life.map_or(f64::INFINITY, |life| flow_rate(flow, rate) * life.as_secs_f64());
-    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    let by_size = flow.bytes.map_or(f64::INFINITY, |bytes| bytes as f64 * 8.0);
+    let by_size = flow.bytes.map_or(f64::INFINITY, |bytes| number(bytes) * 8.0);
     let bits = by_time.min(by_size);
     if bits.is_finite() { bits } else { 0.0 }
 }

@@ -15,6 +15,7 @@ use rdt_udp::clock;
 
 use crate::cell::Physics;
 use crate::engine::EngineError;
+use crate::statistics::number;
 
 /// Share of the processors above which other programs disturb repetitions in real time.
 pub(crate) const QUIET_SHARE: f64 = 0.2;
@@ -159,9 +160,8 @@ fn processor_times(stat: &str, is_counted: impl Fn(usize) -> bool) -> Option<[u6
     sum
 }
 
-#[allow(clippy::cast_precision_loss, reason = "ticks of less than a second")]
 fn share([used, idle]: [u64; 2], later: [u64; 2]) -> Option<f64> {
-    let (used, idle) = (later[0].saturating_sub(used) as f64, later[1].saturating_sub(idle) as f64);
+    let (used, idle) = (number(later[0].saturating_sub(used)), number(later[1].saturating_sub(idle)));
     (used + idle > 0.0).then(|| used / (used + idle))
 }
 
@@ -267,8 +267,11 @@ impl HeldRates {
 
 /// Returns the highest rate of the links of a cell. `None` if none has a rate.
 pub(super) fn highest_rate(physics: &Physics) -> Option<Bitrate> {
-    let paths = physics.links.iter().filter_map(|link| link.to_path_config(|_| Err(String::new())).ok());
-    paths.flat_map(|path| [path.forward.highest_rate(), path.reverse.highest_rate()]).flatten().max()
+    physics
+        .paths()
+        .flat_map(|path| [path.forward.highest_rate(), path.reverse.highest_rate()])
+        .flatten()
+        .max()
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use crate::cell::CellId;
+use crate::statistics::count_of;
 
 /// Progress of a campaign.
 #[derive(Debug, Clone)]
@@ -33,9 +34,7 @@ struct Times {
 
 impl Progress {
     pub(super) fn new(started: Instant, threads: usize) -> Self {
-        #[expect(clippy::cast_precision_loss, reason = "numbers of threads are small")]
-        let threads = threads.max(1) as f64;
-        Self { done: 0, wanted: 0, cells: BTreeMap::new(), started, threads }
+        Self { done: 0, wanted: 0, cells: BTreeMap::new(), started, threads: count_of(threads.max(1)) }
     }
 
     /// Adds a repetition to run, with its estimated time in seconds.

@@ -33,11 +33,15 @@ impl<'a> Targets<'a> {
         self.by_cell.get(&cell).copied().unwrap_or(0)
     }
 
+    /// Returns the repetitions that a cell lacks for its target.
+    pub(super) fn missing(&self, cell: CellId, results: &Results) -> impl Iterator<Item = u32> {
+        let there = results.records.get(&cell);
+        (0..self.of(cell)).filter(move |rep| there.is_none_or(|reps| !reps.contains_key(rep)))
+    }
+
     /// Returns the number of repetitions that a cell lacks for its target.
     pub fn lacking(&self, cell: CellId, results: &Results) -> u32 {
-        let there = results.records.get(&cell);
-        let lacks = |rep: &u32| there.is_none_or(|reps| !reps.contains_key(rep));
-        u32::try_from((0..self.of(cell)).filter(lacks).count()).unwrap_or(u32::MAX)
+        u32::try_from(self.missing(cell, results).count()).unwrap_or(u32::MAX)
     }
 
     /// Raises the targets of those of `cells` that have all their repetitions, if these do not
