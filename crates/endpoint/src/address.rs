@@ -9,8 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use rdt_udp::Remote;
 
 /// Returns the boot ID and the name of this host, by which reset tokens differ between hosts that
-/// share an identity. They stay the same until the host starts again. Empty where there is no boot
-/// ID: on other systems than Linux.
+/// share an identity. They change when the host starts again. Empty on other systems than Linux.
 pub fn host_id() -> String {
     ["random/boot_id", "hostname"]
         .map(|file| std::fs::read_to_string(format!("/proc/sys/kernel/{file}")).unwrap_or_default())

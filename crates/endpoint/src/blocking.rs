@@ -121,9 +121,8 @@ impl Endpoint {
         Ok(Listener { endpoint: self.clone(), backlog, timeout: Mutex::new(None) })
     }
 
-    /// Waits until no connection is left, for at most `timeout`: every stream is dropped, what was
-    /// written is delivered, and answers that got lost were repeated. Returns false after the
-    /// timeout.
+    /// Waits for at most `timeout` until no connection is left: every stream is dropped, what was
+    /// written is delivered, and lost answers were repeated. Returns false after the timeout.
     pub fn wait_idle(&self, timeout: Option<Duration>) -> bool {
         self.1.block_on(timeout, |cx| self.0.0.with(|core, _| core.poll_idle(cx))).is_some()
     }
@@ -161,8 +160,7 @@ impl Drop for Endpoint {
     }
 }
 
-/// Connections that peers open. The drop of the listener closes those that were not accepted.
-/// Keeps its endpoint open.
+/// Connections that peers open. Keeps its endpoint open. Its drop closes those not accepted.
 #[derive(Debug)]
 pub struct Listener {
     endpoint: Endpoint,

@@ -138,8 +138,7 @@ pub struct Listen {
     pub responder: ResponderConfig,
     /// Limit on connections that wait for `accept`. Further ones are refused as busy.
     pub backlog: usize,
-    /// Makes the observer of what the outgoing stream of each connection sends, by the peer's
-    /// address.
+    /// Makes the observer of each connection's outgoing stream, by the peer's address.
     pub observer: Option<Box<ObserverFactory>>,
 }
 

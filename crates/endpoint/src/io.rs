@@ -92,8 +92,7 @@ impl Io {
         }
     }
 
-    /// Returns the error that made the socket unusable, once. An error of sending concerns one
-    /// peer, and the others continue.
+    /// Returns the error that made the socket unusable, once. Send errors concern one peer only.
     pub(crate) fn take_error(&mut self) -> Option<SocketError> {
         self.udp_mut()?.io.take_error().filter(|error| matches!(error, SocketError::Receive(_)))
     }

@@ -49,7 +49,6 @@ struct Switch {
 struct Host {
     /// Addresses at the other ends of this host's paths.
     peers: Vec<SocketAddr>,
-    /// Driver of the endpoint.
     driver: Option<Waker>,
     /// Time at which the driver looks for arrivals by itself; `None`: never.
     armed: Option<Instant>,
@@ -74,8 +73,7 @@ impl Network {
         Ok(Self::with_path(path.to_path_config(no_files)?, seed))
     }
 
-    /// Creates a network of paths with this configuration. The forward direction of a path is that
-    /// of its first packet.
+    /// Creates a network of such paths, each of them forward in the direction of its first packet.
     pub fn with_path(config: impl Into<PathConfig>, seed: u64) -> Self {
         let (hosts, paths) = (BTreeMap::new(), BTreeMap::new());
         Self(Arc::new(Mutex::new(Switch { config: config.into(), seed, hosts, paths, addresses: 0 })))
@@ -101,7 +99,6 @@ impl Network {
         sum
     }
 
-    /// Connects a new endpoint.
     pub(crate) fn port(&self, clock: Clock) -> Port {
         let mut switch = self.lock();
         switch.addresses += 1;

@@ -62,17 +62,13 @@ impl Socket for UdpIo {
     }
 }
 
-/// Returns the memory for a sender on `socket`: zero-copy frames if the socket supports them, else
-/// heap frames.
+/// Returns the memory for a sender on `socket`: zero-copy frames if it has them, else heap frames.
 pub fn send_memory(socket: &mut Connected) -> FramePool {
     socket.zerocopy_pool().map_or_else(FramePool::new, FramePool::of)
 }
 
-/// Runs `endpoint` over `socket` until `application` returns [`Flow::Done`].
-///
-/// # Errors
-///
-/// Fails if the socket becomes unusable.
+/// Runs `endpoint` over `socket` until `application` returns [`Flow::Done`]. Fails if the socket
+/// becomes unusable.
 pub fn run<E, S, A>(
     endpoint: &mut E,
     socket: &mut S,
@@ -106,8 +102,7 @@ where
     }
 }
 
-/// Sends the remaining output of `endpoint`, and ignores input. Waits for room in a full socket for
-/// at most `max_wait`.
+/// Sends the rest of the output, without input. Waits at most `max_wait` for a full socket.
 pub fn send_rest<E, S>(endpoint: &mut E, socket: &mut S, waiter: &mut Waiter, max_wait: Duration)
 where
     E: Endpoint,

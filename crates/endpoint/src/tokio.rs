@@ -79,11 +79,7 @@ impl Endpoint {
     /// connection up.
     ///
     /// # Errors
-    /// If the configuration is invalid, the peer refuses or is not trusted, or does not answer for
-    /// `config.sender.handshake_give_up`. With [`Connect::trusting`] and without a secret, the peer
-    /// learns the local key last: a refusal is then the error of the first read, and of writes. So
-    /// is every failure of a further connection with the same keys to the same address, for an
-    /// hour: it is open at once, without a handshake, and its first data leaves with it.
+    /// As [`blocking::Endpoint::connect`](crate::blocking::Endpoint::connect).
     pub async fn connect(&self, peer: SocketAddr, connect: Connect) -> Result<Stream, ConnectError> {
         self.connect_owned(peer, connect, None).await
     }
@@ -138,8 +134,7 @@ impl Endpoint {
 
 endpoint_methods!(Endpoint, Listener);
 
-/// Connections that peers open. The drop of the listener closes those that were not accepted.
-/// Keeps its endpoint open.
+/// Connections that peers open. Keeps its endpoint open. Its drop closes those not accepted.
 #[derive(Debug)]
 pub struct Listener {
     endpoint: Endpoint,

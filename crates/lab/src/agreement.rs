@@ -26,8 +26,7 @@ pub struct Agreement<'a> {
 }
 
 impl Agreement<'_> {
-    /// Returns the ratio of virtual time to kernel: of the arithmetic means if there is no
-    /// interval.
+    /// Returns virtual time divided by kernel: if there is no interval, of the arithmetic means.
     pub fn quotient(&self) -> f64 {
         self.ratio.map_or(self.virtual_time / self.kernel, |ratio| ratio.estimate)
     }
@@ -91,8 +90,7 @@ fn metrics(cell: &Cell) -> Vec<String> {
     }
 }
 
-/// Returns a sentence: how many values agree, and which differs most. `None` if no cell was
-/// measured with both engines.
+/// Returns how many values agree, and which differs most, if a cell was measured with both engines.
 pub fn sentence(agreements: &[Agreement<'_>]) -> Option<String> {
     let distance = |it: &Agreement<'_>| it.quotient().ln().abs();
     let most = agreements.iter().max_by(|a, b| distance(a).total_cmp(&distance(b)))?;

@@ -137,13 +137,11 @@ pub(crate) fn levels_text(levels: &[(String, String)], separator: &str) -> Strin
     levels.iter().map(|(factor, level)| format!("{factor}={level}")).collect::<Vec<_>>().join(separator)
 }
 
-/// Returns levels as a JSON object.
 pub(crate) fn levels_json(levels: &[(String, String)]) -> Value {
     Value::Object(levels.iter().map(|(factor, level)| (factor.clone(), level.as_str().into())).collect())
 }
 
-/// Identity of a cell: the first 16 bytes of the SHA-256 of its physics. Its text is 32 hexadecimal
-/// digits.
+/// Identity of a cell: first 16 bytes of the SHA-256 of its physics, as text 32 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CellId(pub [u8; 16]);
 

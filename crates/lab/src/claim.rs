@@ -24,8 +24,7 @@ pub use grammar::{
 };
 pub use judgement::{Judgement, Verdict, judge};
 
-/// Measurements that give expressions their values: those of one engine, in the cells with certain
-/// levels.
+/// Measurements that expressions read: those of one engine, in the cells with certain levels.
 #[derive(Debug, Clone)]
 struct Scope<'a> {
     results: &'a Results,
@@ -36,10 +35,8 @@ struct Scope<'a> {
 /// Reasons for which an expression has no value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 enum Missing {
-    /// No cell has these levels.
     #[error("no cell has {0}")]
     Cells(String),
-    /// The cells have no such metric.
     #[error("the cells have no metric {0}")]
     Metric(String),
     /// The value is not finite: a division by zero, or the logarithm of zero.
@@ -47,15 +44,13 @@ enum Missing {
     Number,
 }
 
-/// Returns the mean of an expression over the repetitions of one engine. `None` if its cells or
-/// metrics were not measured.
+/// Returns the mean of an expression over the repetitions of one engine, if it was measured.
 pub fn value_of(expression: &Expression, results: &Results, engine: EngineKind) -> Option<f64> {
     let scope = Scope { results, engine, levels: Selection::default() };
     scope.value(expression, &scope.repetitions(&[expression])).ok()
 }
 
-/// Returns the value of an expression of numbers. `None` if it has a metric, a model, or no finite
-/// value.
+/// Returns the value of an expression without metrics and models, if it is finite.
 pub fn constant(expression: &Expression) -> Option<f64> {
     value_of(expression, &Results::default(), EngineKind::Virtual)
 }
@@ -119,8 +114,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Returns the value of an expression for some repetitions, which may repeat. Metrics are means
-    /// over the repetitions.
+    /// Returns the value of an expression from the means of some repetitions, which may repeat.
     fn value(&self, expression: &Expression, reps: &[u32]) -> Result<f64, Missing> {
         match expression {
             Expression::Number(value) => Ok(*value),

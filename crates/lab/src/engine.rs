@@ -94,9 +94,6 @@ pub trait Engine: Sync {
 }
 
 /// Returns the engine of this kind.
-///
-/// # Errors
-/// This program cannot run the engine.
 pub fn engine(kind: EngineKind) -> Result<&'static dyn Engine, EngineError> {
     match kind {
         EngineKind::Virtual | EngineKind::Packets => Ok(&virtual_time::VirtualTime),

@@ -79,8 +79,7 @@ pub struct Flow {
     pub stop: Option<Duration>,
     /// Bytes that the application writes. `None`: without end.
     pub bytes: Option<u64>,
-    /// Rate at which the application writes, bits per second of payload. `None`: as fast as the
-    /// transport accepts.
+    /// Payload rate of the application, bits per second. `None`: as fast as the transport accepts.
     pub rate: Option<u64>,
     /// Times for which the application writes and pauses, in turn. `None`: it does not pause.
     pub on_off: Option<(Duration, Duration)>,
@@ -93,8 +92,7 @@ pub struct Flow {
     pub device_mtu: Option<u32>,
     /// True if data flows from the second host to the first.
     pub reverse: bool,
-    /// Name of the flow whose connection has this flow as its other direction. `None`: the flow has
-    /// a connection of its own.
+    /// Name of the flow whose connection has this one as its other direction. `None`: its own one.
     pub answers: Option<String>,
     /// Congestion control: `reno`, `cubic`, `bbr`, `fixed:N`, or a name that the kernel knows.
     pub cc: Option<String>,
@@ -112,8 +110,7 @@ pub struct Flow {
     pub pacing: Option<bool>,
     /// True to use ECN.
     pub ecn: Option<bool>,
-    /// Cipher of the packets. It changes no length, so without encryption a run is the same and
-    /// takes less time of the processor.
+    /// Cipher of the packets. It changes no length, so a run is the same without it, and faster.
     #[serde(with = "cipher")]
     pub cipher: Aead,
     /// Largest IP packet of the flow, bytes.

@@ -55,8 +55,7 @@ pub struct Contrast {
     pub name: String,
     /// The effect, in the unit of the response. It has no interval without repetitions.
     pub effect: Effect,
-    /// Half-normal score: quantile of the half-normal distribution for the rank of the effect's
-    /// size.
+    /// Quantile of the half-normal distribution for the rank of the effect's size.
     pub score: f64,
     /// True if the effect is beyond Lenth's margin of error, or if its 95 % interval excludes zero.
     pub is_active: bool,
@@ -114,12 +113,10 @@ impl Design {
     }
 }
 
-/// A row of the table.
 struct Row {
     /// Values of the columns that divide the table.
     part: Vec<String>,
     levels: Vec<String>,
-    /// Values of the responses.
     values: Vec<f64>,
 }
 

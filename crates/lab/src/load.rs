@@ -74,9 +74,6 @@ impl LoadError {
 
 /// Runs the flows of the request in a file, and returns the counts for the engine. The file `far`
 /// in the same folder has the process number of the far end.
-///
-/// # Errors
-/// The flows cannot be run here.
 pub fn run(file: &Path) -> Result<Vec<u8>, LoadError> {
     let bytes = std::fs::read(file).map_err(LoadError::system("cannot read the request"))?;
     let request: Request = postcard::from_bytes(&bytes).map_err(|_| LoadError::Request)?;
@@ -222,8 +219,7 @@ impl Shared {
         }
     }
 
-    /// Records that the receiver has read the end of the stream, unless the run has ended: then the
-    /// sender stopped because of the end.
+    /// Records the end of the stream, unless the run has ended, which also stops the sender.
     fn complete(&self) {
         let now = self.now();
         self.received().completed = now;
@@ -329,12 +325,10 @@ impl Clock {
         Duration::try_from(monotonic).unwrap_or_default().saturating_sub(self.now())
     }
 
-    /// Returns the instant at `time`.
     fn instant(self, time: Duration) -> Instant {
         self.zero + time
     }
 
-    /// Sleeps until `time`.
     fn sleep_until(self, time: Duration) {
         clock::sleep_until(self.zero + time);
     }

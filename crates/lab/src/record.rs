@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::cell::{CellId, EngineKind};
 
-/// Version of this program. A release build in a clone adds its commit: `0.1.0+1a2b3c4d`. Changes
-/// without a commit do not show.
+/// Version of this program, with the commit of a release build in a clone: `0.1.0+1a2b3c4d`.
 pub const TOOL: &str = concat!(env!("CARGO_PKG_VERSION"), env!("RDT_COMMIT"));
 
 /// Metric of a flow whose throughput is not stationary by the rule MSER-5. Other flows lack it.

@@ -266,7 +266,6 @@ impl Campaign<'_> {
         }
     }
 
-    /// True if the series of a repetition are kept.
     fn keeps(&self, rep: u32) -> bool {
         match self.experiment.measure.keep_series {
             KeepSeries::None => false,
@@ -301,8 +300,7 @@ impl Campaign<'_> {
 }
 
 impl Task<'_> {
-    /// Returns the number by which the tasks of a block are sorted: drawn in real time, 0 in
-    /// virtual time.
+    /// Returns the order of a task in its block: drawn in real time, 0 in virtual time.
     fn place_in_block(&self) -> u64 {
         if self.cell.physics.engine.is_virtual() {
             return 0;

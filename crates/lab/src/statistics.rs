@@ -56,8 +56,7 @@ impl Interval {
         self.low <= value && value <= self.high
     }
 
-    /// Returns the interval with a function applied to its three numbers. The function must be
-    /// increasing.
+    /// Returns the interval with an increasing function applied to its three numbers.
     #[must_use]
     pub fn map(&self, f: impl Fn(f64) -> f64) -> Self {
         Self { estimate: f(self.estimate), low: f(self.low), high: f(self.high) }
@@ -89,8 +88,7 @@ pub fn standard_deviation(values: &[f64]) -> Option<f64> {
     (values.len() > 1).then(|| (squares / (count(values) - 1.0)).sqrt())
 }
 
-/// Returns Student's interval of the mean with confidence `level` (0.95). `None` for fewer than two
-/// values.
+/// Returns Student's interval of the mean with confidence `level` (0.95), of two values or more.
 pub fn t_interval(values: &[f64], level: f64) -> Option<Interval> {
     let (mean, deviation) = (mean(values)?, standard_deviation(values)?);
     let half = t_quantile(f64::midpoint(1.0, level), count(values) - 1.0) * deviation / count(values).sqrt();

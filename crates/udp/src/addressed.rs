@@ -55,9 +55,6 @@ mod kernel {
     }
 
     /// Sends a datagram from the local address of `remote`. Returns its length.
-    ///
-    /// # Errors
-    /// Those of the socket.
     pub fn send_from(socket: &UdpSocket, remote: Remote, bytes: &[u8]) -> io::Result<usize> {
         let datagrams = Datagrams { bytes, size: bytes.len(), ecn: Ecn::NotEct };
         sendmmsg(socket, remote, false, datagrams)?;
@@ -65,8 +62,7 @@ mod kernel {
     }
 }
 
-/// Stand-in without direct system calls (feature `portable`): the system chooses the address of
-/// replies, and may fragment.
+/// Stand-in (feature `portable`): the system chooses the source of replies, and may fragment.
 #[cfg(not(linux_api))]
 mod portable {
     use std::io;
@@ -80,9 +76,6 @@ mod portable {
 
     impl AddressedReads {
         /// Needs no option of the socket.
-        ///
-        /// # Errors
-        /// None.
         pub fn new(_: &UdpSocket) -> io::Result<Self> {
             Ok(Self)
         }
@@ -97,17 +90,11 @@ mod portable {
     }
 
     /// Sends a datagram. Returns its length.
-    ///
-    /// # Errors
-    /// Those of the socket.
     pub fn send_from(socket: &UdpSocket, remote: Remote, bytes: &[u8]) -> io::Result<usize> {
         socket.send_to(bytes, remote.addr)
     }
 
     /// Leaves fragmentation as it is.
-    ///
-    /// # Errors
-    /// None.
     pub fn forbid_fragments(_: &UdpSocket) -> io::Result<()> {
         Ok(())
     }

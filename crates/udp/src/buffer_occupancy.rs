@@ -35,9 +35,8 @@ impl BufferOccupancy {
         self.waiting.fetch_sub(charge(datagrams, bytes), Ordering::Relaxed);
     }
 
-    /// Resets the estimate when the reader finds the buffer empty, because datagrams that were lost
-    /// are never subtracted. Datagrams sent at this moment may be missed; the unused half of the
-    /// buffer has room for them.
+    /// Resets the estimate when the reader finds the buffer empty, as lost datagrams are never
+    /// subtracted. It may miss some sent at this moment, for which the unused half has room.
     pub(crate) fn on_empty(&self) {
         self.waiting.store(0, Ordering::Relaxed);
     }

@@ -16,11 +16,7 @@ thread_local! {
     static POOL: RefCell<Vec<TransmitBuf>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Allocates one batch for the sockets of the calling thread.
-///
-/// # Errors
-///
-/// Fails only for lack of memory.
+/// Allocates one batch for the sockets of the calling thread. Fails only for lack of memory.
 pub fn prefill_batch_pool() -> io::Result<()> {
     if POOL.with_borrow(Vec::is_empty) {
         let batch = TransmitBuf::owning(zeroed(TransmitBuf::SIZE)?);
@@ -40,8 +36,7 @@ impl PooledBatch {
         Self { batch: TransmitBuf::owning(Box::default()), attached: false }
     }
 
-    /// Attaches a pooled buffer if none is attached. An attached buffer keeps its contents; a new
-    /// one holds stale bytes.
+    /// Attaches a pooled buffer of stale bytes. One that is attached already keeps its contents.
     pub(crate) fn attach(&mut self) -> &mut TransmitBuf {
         if !self.attached {
             let spare = POOL.with_borrow_mut(Vec::pop);
@@ -80,8 +75,7 @@ impl DerefMut for PooledBatch {
     }
 }
 
-/// Allocates `len` zeroed bytes (`len` must not be 0). Pages that are never written occupy no
-/// memory.
+/// Allocates `len` zeroed bytes, not 0. Pages that are never written occupy no memory.
 #[expect(unsafe_code, reason = "the standard library has no fallible zeroed allocation")]
 pub(crate) fn zeroed(len: usize) -> io::Result<Box<[u8]>> {
     assert!(len > 0, "memory has a size");

@@ -10,16 +10,13 @@ use crate::clock;
 
 /// Time that a thread polls before it sleeps under [`Policy::Brief`].
 const BRIEF_POLL: Duration = Duration::from_micros(20);
-/// Number of waits that sleep at once after a poll found nothing: the peer is slow, or needs this
-/// processor.
+/// Waits without a poll after one found nothing: the peer is slow, or needs this processor.
 const SLEEPS_AFTER_POLL: u32 = 16;
-/// Time that a thread polls after the last packet under [`Policy::WhilePacketsPass`]: longer than
-/// the interval of `ping`, 1 s.
+/// Poll time after a packet under [`Policy::WhilePacketsPass`]: more than the 1 s between pings.
 const AWAKE_AFTER_PACKET: Duration = Duration::from_secs(2);
 /// A gap this long between two polls means that the thread was preempted.
 const PREEMPTION_GAP: Duration = Duration::from_micros(200);
-/// First sleep after a preemption. A shorter sleep would soon cost another time slice of the
-/// competing thread.
+/// First sleep after a preemption. A shorter one would soon cost the competitor's next time slice.
 const MIN_REST: Duration = Duration::from_millis(50);
 /// Longest sleep after repeated preemptions; it doubles with each.
 const MAX_REST: Duration = Duration::from_secs(2);
@@ -30,16 +27,14 @@ const SLACK_SHARE: u32 = 512;
 /// When a thread polls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
-    /// Polls for 20 us before each sleep. After a poll without success, the next 16 waits sleep at
-    /// once.
+    /// Polls for 20 us before each sleep, but not before the next 16 after a poll without success.
     Brief,
     /// Polls until no packet arrived for 2 s. Needs a processor of its own: a thread that is
     /// preempted sleeps for 50 ms to 2 s.
     WhilePacketsPass,
 }
 
-/// Busy polling of one thread. Disabled on a host with one processor, where polling would keep the
-/// awaited thread from running.
+/// Busy polling of one thread. With one processor it is off, as it would delay the awaited thread.
 #[derive(Debug)]
 pub struct BusyPoll {
     policy: Policy,
@@ -75,8 +70,7 @@ impl BusyPoll {
     }
 
     /// Waits until `poll` returns true, or until `deadline`; may return early. Calls `poll` with a
-    /// timeout of zero while busy-polling, then once with the time to sleep. `now` is the current
-    /// time.
+    /// zero timeout while busy-polling, then once with the time to sleep. `now` is the time.
     pub fn wait(
         &mut self,
         now: Instant,

@@ -14,8 +14,7 @@ pub fn unix_time() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
-/// Returns for how long this host was suspended since it was started: [`now`] stands still then.
-/// Zero on systems other than Linux.
+/// Returns for how long this host was suspended since its start, where [`now`] stood still (Linux).
 pub fn suspended() -> Duration {
     // A thread that is interrupted between the readings of two clocks sees too long a time.
     read_suspended().min(read_suspended()).min(read_suspended())
@@ -39,8 +38,7 @@ fn read_suspended() -> Duration {
     Duration::ZERO
 }
 
-/// Sleeps until `time`. For schedules of measurements alone: all other waits are on a poller, which
-/// a datagram ends.
+/// Sleeps until `time`. For measurements: all other waits are on a poller, which a datagram ends.
 #[expect(clippy::disallowed_methods, reason = "real time is the schedule, and no datagram ends the wait")]
 pub fn sleep_until(time: Instant) {
     std::thread::sleep(time.saturating_duration_since(now()));

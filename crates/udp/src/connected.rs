@@ -101,8 +101,7 @@ impl DatagramIo for Connected {
     }
 }
 
-/// Compares address and port. IPv6 scope and flow label are ignored, because a reply may have other
-/// ones.
+/// Compares address and port only: a reply may have another IPv6 scope or flow label.
 fn same_address(a: SocketAddr, b: SocketAddr) -> bool {
     a.port() == b.port() && a.ip().to_canonical() == b.ip().to_canonical()
 }

@@ -28,11 +28,9 @@ pub enum SocketError {
 pub(crate) enum SendFailure {
     /// The send buffer is full: the batch must be sent later.
     WouldBlock,
-    /// ICMP port unreachable, caused by an earlier datagram. This datagram was not sent, and may be
-    /// retried.
+    /// ICMP port unreachable of an earlier datagram. This one was not sent, and may be retried.
     Unreachable,
-    /// ICMP error of an earlier datagram, or a refusal of this one; the socket's error queue shows
-    /// which.
+    /// ICMP error of an earlier datagram or refusal of this one: the error queue shows which.
     Soft,
     /// The kernel had no memory: the datagram is lost.
     NoBuffers,
@@ -40,8 +38,7 @@ pub(crate) enum SendFailure {
     TooBig,
     /// The kernel or the network card refuses segmentation offload: send datagrams one by one.
     Offload,
-    /// Refused by the network or a local rule: the datagram is lost, but the next one may be
-    /// accepted.
+    /// Refused by the network or a local rule: lost, but the next one may be accepted.
     Refused,
 }
 
@@ -64,12 +61,9 @@ pub(crate) fn classify(error: &io::Error, batched: bool) -> SendFailure {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadFailure {
-    /// No datagram to read.
     WouldBlock,
-    /// ICMP error of a sent datagram. A soft error: the transfer continues until it times out (RFC
-    /// 1122, section 4.2.3.9).
+    /// ICMP error of a sent datagram: the transfer goes on until it times out (RFC 1122, 4.2.3.9).
     Unreachable,
-    /// The socket is unusable.
     Fatal,
 }
 
@@ -84,8 +78,7 @@ pub(crate) fn classify_read(error: &io::Error) -> ReadFailure {
     }
 }
 
-/// Returns true for ENOBUFS, which has no [`io::ErrorKind`]. Numbers: 105 on Linux, 10055 on
-/// Windows, 55 on macOS and the BSDs.
+/// True for ENOBUFS, which has no [`io::ErrorKind`], by its number on Linux, Windows and the BSDs.
 fn is_no_buffers(error: &io::Error) -> bool {
     let code = if cfg!(target_os = "linux") {
         105

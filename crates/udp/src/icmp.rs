@@ -57,8 +57,7 @@ impl IcmpErrors {
     }
 }
 
-/// Returns true if an ICMP message can cause this error. Such errors are transient: later datagrams
-/// may arrive.
+/// True for errors that ICMP messages cause: they are transient, and later datagrams may arrive.
 pub(crate) fn is_soft(error: &io::Error) -> bool {
     use io::ErrorKind;
     let kind = matches!(
@@ -68,8 +67,7 @@ pub(crate) fn is_soft(error: &io::Error) -> bool {
     kind || error.raw_os_error().is_some_and(is_soft_number)
 }
 
-/// Returns true for the errors of the kernel's tables `icmp_err_convert` and `icmpv6_err_convert`
-/// that have no [`io::ErrorKind`].
+/// True for errors of `icmp_err_convert` and `icmpv6_err_convert` that have no [`io::ErrorKind`].
 #[cfg(target_os = "linux")]
 fn is_soft_number(number: i32) -> bool {
     matches!(

@@ -21,18 +21,15 @@ use crate::{BufferOccupancy, Offload, UdpOptions, UdpStats, socket_options};
 const RECV_MESSAGES: usize = 32;
 /// Largest message, bytes: the limit of receive offload (GRO).
 const MESSAGE_BYTES: usize = 64 * 1024;
-/// Messages in the next receive call after large ones: so few that they are still in the cache when
-/// they are processed.
+/// Messages in a receive call after large ones: so few that they stay in the cache.
 const RECV_MESSAGES_LARGE: usize = 4;
 /// Average size above which messages count as large, bytes.
 const LARGE_MESSAGE_BYTES: usize = 16 * 1024;
-/// Uncoalesced datagrams read in a row before replies are sent; about as many as one GRO message
-/// holds.
+/// Uncoalesced datagrams read in a row before replies are sent: about a GRO message.
 const STREAM_DATAGRAMS: usize = 32;
 const _: () = assert!(RECV_MESSAGES * MESSAGE_BYTES <= 2 << 20, "the receive slab stays within 2 MiB");
 
-/// Address of a peer, and the local address to which it sent. A reply must come from that local
-/// address.
+/// Address of a peer, and the local address to which it sent, and which a reply must come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Remote {
     /// Address of the peer.
@@ -76,8 +73,7 @@ pub struct UdpIo {
     /// Number of messages in the slab, and index of the next one to return.
     filled: usize,
     next: usize,
-    /// True if the last read emptied the receive buffer. Then the next read returns nothing once,
-    /// so that replies are sent.
+    /// True if the last read emptied the buffer: the next one returns nothing, so replies leave.
     drained: bool,
     /// Limit on the messages of the next receive call.
     ask: usize,
@@ -153,8 +149,7 @@ impl UdpIo {
         self.kernel.report_unreachable();
     }
 
-    /// Creates an estimate of the bytes in this socket's receive buffer, for a sender in the same
-    /// process.
+    /// Creates an estimate of this socket's receive buffer for a sender in the same process.
     pub fn occupancy(&mut self) -> Arc<BufferOccupancy> {
         let occupancy = Arc::new(BufferOccupancy::new(self.stats.receive_buffer));
         self.occupancy = Some(Arc::clone(&occupancy));
@@ -192,14 +187,12 @@ impl UdpIo {
         self.fatal.take()
     }
 
-    /// Opens a pool of frames for zero-copy sending. `None` if the options forbid it or the kernel
-    /// does not support it.
+    /// Opens a pool of frames for zero-copy sending, if the options and the kernel allow it.
     pub(crate) fn zerocopy_pool(&mut self) -> Option<Box<dyn FrameSource>> {
         if self.by_reference { self.send_batch.open_zerocopy_pool() } else { None }
     }
 
-    /// Returns the source of the message that [`DatagramIo::recv`] returns next; reads messages if
-    /// the slab has none left.
+    /// Returns the source of [`DatagramIo::recv`]'s next message; reads messages if none is left.
     pub(crate) fn next_source(&mut self) -> Option<SocketAddr> {
         (self.next < self.filled || self.fill()).then(|| self.metas[self.next].addr)
     }

@@ -101,8 +101,7 @@ impl MessageHeaders {
 #[expect(unsafe_code, reason = "rustix has no recvmmsg")]
 unsafe fn recvmmsg(socket: &UdpSocket, messages: *mut libc::mmsghdr, count: u32) -> io::Result<usize> {
     loop {
-        // SAFETY: the descriptor is open as long as `socket` is borrowed; the caller answers for
-        // the messages.
+        // SAFETY: `socket` keeps the descriptor open; the caller answers for the messages.
         let got = unsafe { libc::recvmmsg(socket.as_raw_fd(), messages, count, 0, ptr::null_mut()) };
         if let Ok(got) = usize::try_from(got) {
             return Ok(got);

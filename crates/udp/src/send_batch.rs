@@ -12,8 +12,7 @@ use crate::icmp::IcmpErrors;
 use crate::zerocopy::{self, File, Pages as _};
 use crate::{Remote, UdpStats};
 
-/// Largest number of datagrams in one send call: Linux's limit for segmentation offload, used for
-/// `sendmmsg` too.
+/// Most datagrams in one send call: Linux's limit for GSO, used for `sendmmsg` too.
 pub const MAX_SEGMENTS: usize = 64;
 
 /// System call that sends a batch, the cheapest first.
@@ -38,8 +37,7 @@ impl SendCall {
     }
 }
 
-/// Error numbers of the send calls that failed although the kernel announced them; `None` for a
-/// call that has not failed so.
+/// Error numbers of send calls that failed although the kernel had announced them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GivenUp {
     /// Error of segmentation offload (GSO).
@@ -63,8 +61,7 @@ pub(crate) trait Kernel {
     /// Sends datagrams with `call`, and returns the number sent.
     fn send(&self, call: SendCall, peer: Remote, datagrams: Datagrams<'_>) -> io::Result<usize>;
 
-    /// Sends `datagrams` by reference (zero-copy); they lie at `offset` of `file`. Returns the
-    /// number of bytes sent.
+    /// Sends `datagrams`, at `offset` of `file`, by reference (zero-copy). Returns the bytes sent.
     fn send_zerocopy(
         &self,
         peer: Remote,
@@ -81,11 +78,9 @@ pub(crate) trait Kernel {
 /// The batch to send next, and the send calls that still work.
 pub(crate) struct SendBatch {
     batch: PooledBatch,
-    /// File of the zero-copy frames. Batches that lie in it are sent by reference. `None` without
-    /// zero-copy.
+    /// File of zero-copy frames, if there are any. Batches that lie in it are sent by reference.
     file: Option<Arc<File>>,
-    /// Peer of an unsent batch, and the number of its bytes that were sent before the socket was
-    /// full.
+    /// Peer of an unsent batch, and the bytes of it that were sent before the socket was full.
     stuck: Option<(Remote, usize)>,
     gso: bool,
     sendmmsg: bool,
@@ -96,12 +91,10 @@ pub(crate) struct SendBatch {
 struct Pass {
     /// Bytes of the batch that were sent or counted as lost.
     at: usize,
-    /// False once segments of this batch exceed the path MTU: its remaining datagrams are sent
-    /// without offload and fragmented. Each batch starts with true, because its segments may be
-    /// smaller.
+    /// False once segments of this batch exceed the path MTU: the rest is sent without offload, and
+    /// fragmented. Segments of the next batch may be smaller.
     offload: bool,
-    /// Offset of the last datagram that was retried because the error was caused by an earlier
-    /// datagram.
+    /// Offset of the last datagram that was retried after an earlier one's error.
     retried: Option<usize>,
     result: io::Result<()>,
 }
@@ -186,8 +179,7 @@ impl SendBatch {
         self.stuck.is_some()
     }
 
-    /// Returns the batch, emptied. Must not be called while a part of it is unsent: that part would
-    /// be lost.
+    /// Returns the batch, emptied: call it only if no part is unsent.
     pub(crate) fn open(&mut self, kernel: &impl Kernel) -> &mut TransmitBuf {
         let max_segments = self.max_segments(kernel);
         let batch = self.batch.attach();
@@ -331,8 +323,7 @@ impl SendBatch {
                 stats.note_icmp_errors(kernel.drain_icmp_errors(Some(&error)).or(&error));
                 ZerocopySend::Copy
             }
-            // Either sending a copy fails in the same way, or the error was an ICMP error caused by
-            // an earlier datagram.
+            // A copy fails in the same way, or the error was an earlier datagram's ICMP error.
             Err(error)
                 if classify(&error, false) == SendFailure::Soft && !is_zerocopy_unsupported(&error) =>
             {
@@ -349,8 +340,7 @@ impl SendBatch {
         }
     }
 
-    /// Stops using a send call that the kernel does not support. Returns true if `error` showed
-    /// that.
+    /// Stops using a send call if `error` shows that the kernel does not support it.
     fn gives_up(&mut self, call: SendCall, error: &io::Error) -> bool {
         match call {
             SendCall::Gso if classify(error, true) == SendFailure::Offload => {
@@ -408,9 +398,8 @@ fn on_refusal(
     Step::Done(datagrams)
 }
 
-/// Returns true for lasting errors of a zero-copy send: EINVAL, ENOSYS and EOPNOTSUPP (the kernel
-/// accepts no pages for a datagram), EIO (the network card cannot segment them), EPERM (a system
-/// call filter).
+/// Returns true for lasting errors of a zero-copy send: EINVAL, ENOSYS, EOPNOTSUPP (no pages for
+/// datagrams), EIO (the network card cannot segment them), EPERM (a system call filter).
 fn is_zerocopy_unsupported(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(1 | 5 | 22 | 38 | 95))
 }

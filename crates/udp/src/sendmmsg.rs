@@ -91,8 +91,7 @@ impl Control {
         }
     }
 
-    /// Adds the ECN codepoint, unless it is 0. An IPv6 socket that sends to an IPv4 address needs
-    /// the control message of IPv4.
+    /// Adds the ECN codepoint, unless it is 0, for the destination's IP version.
     fn put_ecn(&mut self, to: IpAddr, ecn: Ecn) {
         if ecn == Ecn::NotEct {
             return;

@@ -28,15 +28,13 @@ pub(crate) struct KernelSocket {
     reports: bool,
     /// Destinations of port-unreachable errors.
     pub(crate) refused: RefCell<RefusedPeers>,
-    /// Segment size of the socket (`UDP_SEGMENT`), bytes, used by zero-copy sends; 0 if none is
-    /// set.
+    /// Segment size of the socket for zero-copy sends (`UDP_SEGMENT`), bytes; 0 for none.
     segment: Cell<usize>,
     /// ECN codepoint of the socket, used by zero-copy sends.
     codepoint: Cell<Ecn>,
     /// True if all sends go to one peer, so that the kernel may cache the route.
     pub(crate) one_peer: bool,
-    /// True if the socket is connected. Then the kernel caches the route, and generates no IP
-    /// identification for each datagram.
+    /// True if connected: the kernel caches the route, and needs no IP identification per datagram.
     connected: Cell<bool>,
 }
 

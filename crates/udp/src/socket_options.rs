@@ -23,8 +23,7 @@ pub struct UdpOptions {
     /// one peer. Faster for a connection that has a processor and its cache to itself. With 64
     /// connections in one thread, copying is faster.
     pub by_reference: bool,
-    /// Let other sockets of this user bind to the same port; the system distributes the peers among
-    /// them.
+    /// Let this user's other sockets bind to the same port. The system distributes the peers.
     pub share_port: bool,
 }
 
@@ -85,7 +84,12 @@ pub(crate) fn receive_overflow(_socket: &UdpSocket) -> Option<u64> {
     None
 }
 
-/// Enables `SO_RXQ_OVFL`: the kernel reports its drop counter with each message.
+/// Sets the options of a new socket, as far as the kernel has them. Returns true if it receives
+/// with offload (GRO), which `gro` asks for.
+///
+/// `SO_RXQ_OVFL` makes the kernel report its drop counter with each message. Fragmentation by this
+/// host and by routers is allowed, as the classic programs do, so that 9000-byte packets can be
+/// sent over Ethernet.
 #[cfg(linux_api)]
 pub(crate) fn prepare(socket: &UdpSocket, gro: bool) -> bool {
     let _ = set_option(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DONT);
@@ -158,7 +162,6 @@ pub(crate) fn set_codepoint(_socket: &UdpSocket, _ecn: rdt_datagram::Ecn) -> io:
     Ok(())
 }
 
-/// Returns true if the kernel accepted the option.
 #[cfg(linux_api)]
 #[expect(unsafe_code, reason = "these options have no safe wrapper")]
 fn set_option(

@@ -64,8 +64,7 @@ pub struct UdpStats {
     /// Messages dropped because the receive buffer of this host was full; `None` if the system does
     /// not report it. A coalesced message counts once, although it has up to 64 datagrams.
     pub receive_overflow: Option<u64>,
-    /// Receive buffer granted, bytes. Linux grants twice the request, because it charges truesize
-    /// instead of payload.
+    /// Receive buffer granted, bytes. Linux grants twice the request, as it charges truesize.
     pub receive_buffer: usize,
     /// Receive buffer requested, bytes.
     pub receive_buffer_asked: usize,
@@ -96,8 +95,7 @@ impl UdpStats {
         self.receive_overflow = self.receive_overflow.zip(other.receive_overflow).map(|(a, b)| a + b);
     }
 
-    /// Adds ICMP errors just read. They are newer than all counted before, so they determine
-    /// `no_route`.
+    /// Adds ICMP errors just read, the newest of which determines `no_route`.
     pub(crate) fn note_icmp_errors(&mut self, reports: IcmpErrors) {
         self.unreachable += reports.count();
         self.refused += reports.refused;

@@ -19,8 +19,7 @@ pub struct Waiter {
 
 impl Waiter {
     /// Creates a waiter on `socket`. Within `spin` of a deadline, [`Waiter::wait`] returns at once
-    /// and the caller spins, because the kernel wakes a thread late. Use zero if a delay of some 10
-    /// us does no harm.
+    /// and the caller spins, because the kernel wakes a thread some 10 us late.
     pub fn new(socket: Arc<UdpSocket>, spin: Duration) -> io::Result<Self> {
         Ok(Self { poller: Poller::new(socket)?, spin, busy_poll: BusyPoll::new(Policy::Brief) })
     }

@@ -18,15 +18,13 @@ use super::wait::{DriverWaker, Wait, waker, with_context};
 use crate::core::{Core, Shared};
 use crate::error::Stopped;
 
-/// Time by which output is delayed after input has woken an application thread. The next write or
-/// read of that thread sends the output, so ACKs travel with its data. Much longer than a wake-up,
-/// much shorter than a delayed ACK.
+/// Delay of output after input has woken an application thread, whose next write or read sends it,
+/// so that ACKs travel with its data. Much longer than a wake-up, much shorter than a delayed ACK.
 const OUTPUT_GRACE: Duration = Duration::from_micros(250);
 /// Interval at which the endpoint's thread checks whether application threads still drive. After a
 /// call has stopped driving, a timer may be this late: much less than a delayed ACK.
 const TAKEOVER_POLL_INTERVAL: Duration = Duration::from_micros(500);
-/// Polls during one call, 10 ms in all, after which the endpoint's thread sleeps until that call
-/// ends.
+/// Polls during one call, 10 ms in all, before the endpoint's thread sleeps until that call ends.
 const POLLS_BEFORE_SLEEP: u32 = 20;
 
 /// Driver of one endpoint. Shared by its thread and its calls.
@@ -41,14 +39,12 @@ pub(super) struct Driver {
     waiting: AtomicUsize,
     /// Number of calls that have driven.
     calls: AtomicU64,
-    /// True if a single call was blocked while the endpoint's thread drove: it should drive
-    /// instead.
+    /// True if a single call, blocked while the endpoint's thread drove, should drive instead.
     is_requested: AtomicBool,
     /// True if the endpoint's thread sleeps until the driving call ends.
     is_asleep: AtomicBool,
 }
 
-/// Result of one turn.
 struct Turn {
     more: bool,
     deadline: Option<Instant>,
@@ -57,7 +53,6 @@ struct Turn {
 }
 
 impl Driver {
-    /// Starts the endpoint's thread.
     pub(super) fn spawn(shared: Arc<Shared>, wait: Wait) -> io::Result<Arc<Self>> {
         let driver = Arc::new(Self::new(shared, wait));
         let own = Arc::clone(&driver);
@@ -108,7 +103,6 @@ impl Driver {
         })
     }
 
-    /// Waits until `poll` is ready.
     pub(super) fn wait_for<T>(&self, mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
         loop {
             if let Some(value) = self.block_on(None, &mut poll) {
@@ -184,8 +178,7 @@ impl Driver {
     /// Sleeps until the driving call ends.
     fn sleep_until_free(&self) {
         self.is_asleep.store(true, Ordering::Relaxed);
-        // Pairs with the fence in the drop of `Call`: either it sees the flag, or this thread finds
-        // the lock free.
+        // Pairs with the fence in the drop of `Call`: it sees the flag, or the lock is free.
         fence(Ordering::SeqCst);
         while self.is_asleep.load(Ordering::Relaxed) && self.try_lock().is_none() {
             thread::park();

@@ -11,7 +11,6 @@ use rdt_udp::Waiter;
 
 use crate::io::Io;
 
-/// How the driving thread blocks.
 pub(super) enum Wait {
     Socket(Box<Waiter>),
     /// By parking: packets of an emulated network are due at known times.
@@ -30,8 +29,7 @@ impl Wait {
         }
     }
 
-    /// Returns a waker that interrupts the driver's poll of the socket. `None` on an emulated
-    /// network.
+    /// Returns a waker that interrupts the poll of the socket. `None` on an emulated network.
     pub(super) fn driver_waker(&self) -> Option<Arc<DriverWaker>> {
         match self {
             Self::Socket(waiter) => Some(Arc::new(DriverWaker {
@@ -60,8 +58,7 @@ impl Wait {
     }
 }
 
-/// [`Waker`] that interrupts the driver's poll. If the driving thread wakes itself, it only sets a
-/// flag, which saves the system call.
+/// [`Waker`] that interrupts the driver's poll. The driving thread itself only sets a flag.
 pub(super) struct DriverWaker {
     waker: rdt_udp::Waker,
     /// [`thread_number`] of the driving thread; 0 for none.
@@ -112,8 +109,7 @@ pub(super) fn waker(driver_waker: Option<&Arc<DriverWaker>>) -> Waker {
     }
 }
 
-/// Waker of an application thread. A thread that drives is blocked on the socket, where an unpark
-/// does not reach it.
+/// Waker of an application thread. An unpark does not reach one that drives, in a socket poll.
 struct CallWaker {
     thread: Thread,
     /// Waker of the endpoint that the thread drives; `None` if it drives none.

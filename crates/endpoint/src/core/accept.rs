@@ -43,7 +43,6 @@ impl Core {
         Ok(id)
     }
 
-    /// Waits for the handshake.
     pub(crate) fn poll_connected(
         &mut self,
         id: ConnectionId,
@@ -79,8 +78,7 @@ impl Core {
         Ok(backlog)
     }
 
-    /// Handles the drop of a listener. One that the endpoint has closed may have a successor, which
-    /// goes on.
+    /// Handles the drop of a listener. If the endpoint has closed it, a successor goes on.
     pub(crate) fn drop_listener(&mut self, now: Instant, backlog: &Backlog) {
         if self.backlog.as_ref() == Some(backlog) {
             self.stop_listening(now);
@@ -168,7 +166,6 @@ impl Core {
         }
     }
 
-    /// Waits until the endpoint does nothing any more.
     #[cfg(feature = "tokio")]
     pub(crate) fn poll_stopped(&mut self, cx: &Context<'_>) -> Poll<Stopped> {
         if let Some(stopped) = &self.stopped {
@@ -198,7 +195,6 @@ impl Core {
         self.stopped.is_some() || !self.connections.is_empty() || self.set.delivers_released()
     }
 
-    /// Waits until no connection is left.
     pub(crate) fn poll_idle(&mut self, cx: &Context<'_>) -> Poll<()> {
         if self.stopped.is_some() || self.set.is_empty() {
             return Poll::Ready(());

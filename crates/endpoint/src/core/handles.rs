@@ -10,7 +10,6 @@ use rdt_transport::ConnectionId;
 use super::{Core, Shared};
 use crate::error::StreamError;
 
-/// Handle of an endpoint.
 pub(crate) struct EndpointHandle(pub(crate) Arc<Shared>);
 
 impl EndpointHandle {
@@ -144,8 +143,7 @@ macro_rules! stream_methods {
                 self.handle.shared.address
             }
 
-            /// Returns the static key that the peer has proved to hold; `None` for a peer without
-            /// one.
+            /// Returns the static key that the peer has proved to hold, if it has one.
             pub fn peer_identity(&self) -> Option<rdt_crypto::PublicKey> {
                 self.handle.shared.with(|core, _| core.peer_identity(self.handle.id))
             }
@@ -182,8 +180,7 @@ macro_rules! stream_methods {
                 self.handle.shared.with(|core, _| core.peer_name(self.handle.id))
             }
 
-            /// Ends the connection at once, for a reason of the protocol, such as that the stream
-            /// cannot be stored.
+            /// Ends the connection at once, for a reason such as that the stream cannot be stored.
             pub fn abort(&self, reason: rdt_transport::wire::native::CloseReason) {
                 self.handle.shared.with(|core, now| {
                     core.change(now, self.handle.id, |connection| connection.abort(now, reason));

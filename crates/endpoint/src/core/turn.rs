@@ -13,13 +13,11 @@ use crate::error::Stopped;
 /// Datagrams that one call sends before it releases the lock.
 const MAX_TRANSMIT: usize = 4 * 64;
 
-/// Shortest suspension that matters. The clocks that show it are read one after the other, so a
-/// shorter difference may be none.
+/// Shortest suspension that matters: reading two clocks in a row may show a shorter one.
 const MIN_SUSPENSION: Duration = Duration::from_millis(500);
 
 impl Core {
-    /// Reads datagrams and handles due timers. Output follows by [`Core::output`], at once unless
-    /// [`Core::is_output_pending`].
+    /// Reads datagrams and handles due timers. [`Core::output`] follows, unless it is pending.
     pub(crate) fn input(&mut self, now: Instant) -> Turn {
         if self.io.socket().is_some()
             && let Some(suspended) = rdt_udp::clock::suspended_at_least(self.suspended + MIN_SUSPENSION)

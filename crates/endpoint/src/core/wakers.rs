@@ -13,8 +13,7 @@ impl Waiting {
         }
     }
 
-    /// Same as [`Waiting::register`]. With `is_one`, there is a single waiter: a new waker replaces
-    /// the previous one.
+    /// Same as [`Waiting::register`]. If `is_one`, a new waker replaces the previous one.
     pub(crate) fn wait(&mut self, cx: &Context<'_>, is_one: bool) {
         match &mut *self.0 {
             [waker] if is_one => waker.clone_from(cx.waker()),
@@ -40,8 +39,7 @@ impl Waiting {
     }
 }
 
-/// Tasks to wake once the core is unlocked: a woken task may run at once on another thread, and
-/// would wait for the lock.
+/// Tasks to wake once the core is unlocked: until then, a woken task would wait for the lock.
 #[derive(Debug, Default)]
 pub(crate) struct Wakes {
     /// Most turns wake one task, for which no memory is allocated.

@@ -27,8 +27,7 @@ pub fn suggested_name(path: &Path) -> Option<StreamName> {
     StreamName::new(&format!("{}{extension}", &stem[..cut]))
 }
 
-/// Returns a name that is safe as a file name, at most a byte longer than `suggested`. `None` if
-/// nothing is left of it.
+/// Returns a safe file name, at most a byte longer than `suggested`, if something is left of it.
 pub fn stored_name(suggested: &str) -> Option<String> {
     let component = suggested.rsplit(['/', '\\']).next().unwrap_or_default();
     let clean: String = component.chars().map(|c| if is_forbidden(c) { '_' } else { c }).collect();

@@ -22,12 +22,8 @@ pub struct PartialFile(NamedTempFile);
 
 impl PartialFile {
     /// Creates a file with a hidden name in this directory.
-    ///
-    /// # Errors
-    /// The answer of the operating system.
     pub fn create(directory: &Path) -> io::Result<Self> {
-        // The file is opened here, because `tempfile` hides the system's error code. The umask
-        // determines the permissions.
+        // Opened here, because `tempfile` hides the error code. The umask gives the permissions.
         let open = |path: &Path| {
             let file = File::options().read(true).write(true).create_new(true).open(path)?;
             // With this error, `tempfile` tries another name.
@@ -73,8 +69,7 @@ impl PartialFile {
     }
 }
 
-/// Locks a new temporary file until it is closed. Returns false if [`sweep`] of another receiver
-/// took it for abandoned before.
+/// Locks a new temporary file until it is closed. False if a [`sweep`] has removed it before.
 #[cfg(unix)]
 fn lock(file: &File) -> bool {
     use rustix::fs::{FlockOperation, flock};
@@ -93,8 +88,7 @@ fn lock(_: &File) -> bool {
     true
 }
 
-/// Removes the temporary files of receivers that were killed: those of this user that no process
-/// has locked.
+/// Removes the temporary files of killed receivers: those of this user that are not locked.
 #[cfg(unix)]
 pub fn sweep(directory: &Path) {
     let Ok(entries) = fs::read_dir(directory) else { return };

@@ -42,8 +42,7 @@ mod unix {
         /// Calls `read` if datagrams may have arrived. It returns true once there are no more.
         pub(in crate::tokio) fn read(&self, cx: &mut Context<'_>, read: impl FnOnce() -> bool) -> Poll<()> {
             let Poll::Ready(guard) = self.readable.poll_read_ready(cx) else { return Poll::Pending };
-            // The guard knows the events until now: a datagram that arrives meanwhile stays
-            // noticed.
+            // A datagram that arrives meanwhile stays noticed: the guard knows earlier ones only.
             if read()
                 && let Ok(mut guard) = guard
             {
@@ -80,13 +79,13 @@ mod unix {
     }
 }
 
+/// The same with tokio's socket.
 #[cfg(not(unix))]
 mod portable {
     use ::tokio::io::Interest;
 
     use super::{Arc, Context, Poll, UdpSocket, io};
 
-    /// Interest in a socket.
     pub(in crate::tokio) struct Readiness(::tokio::net::UdpSocket);
 
     impl Readiness {
@@ -95,12 +94,10 @@ mod portable {
             socket.try_clone().and_then(::tokio::net::UdpSocket::from_std).map(Self)
         }
 
-        /// True if datagrams may have arrived; else the task is woken when one does.
         pub(in crate::tokio) fn is_readable(&self, cx: &mut Context<'_>) -> bool {
             self.0.poll_recv_ready(cx).is_ready()
         }
 
-        /// Calls `read` if datagrams may have arrived. It returns true once there are no more.
         pub(in crate::tokio) fn read(&self, cx: &mut Context<'_>, read: impl FnOnce() -> bool) -> Poll<()> {
             if !self.is_readable(cx) {
                 return Poll::Pending;
@@ -109,8 +106,6 @@ mod portable {
             Poll::Ready(())
         }
 
-        /// Calls `write` when the socket may be writable, until it returns true: everything was
-        /// written.
         pub(in crate::tokio) fn write(
             &mut self,
             cx: &mut Context<'_>,

@@ -10,7 +10,6 @@ use ::tokio::time::{Sleep, sleep_until};
 /// Step of tokio's timers.
 const STEP: Duration = Duration::from_millis(1);
 
-/// Timer with one deadline.
 pub(super) enum Timer {
     /// timerfd, exact to some microseconds. One system call for a deadline.
     #[cfg(target_os = "linux")]
@@ -35,7 +34,6 @@ impl Timer {
         timerfd::TimerFd::new().map(Self::Kernel)
     }
 
-    /// Creates the timer of an endpoint with a socket.
     #[cfg(not(target_os = "linux"))]
     #[expect(clippy::unnecessary_wraps, reason = "fails on Linux")]
     pub(super) fn of_socket() -> io::Result<Self> {
@@ -110,8 +108,7 @@ mod timerfd {
             while let Poll::Ready(guard) = self.fd.poll_read_ready(cx) {
                 let Ok(mut guard) = guard else { return Poll::Ready(()) };
                 guard.clear_ready();
-                // An earlier deadline may have expired since `now` was read: then the kernel's
-                // timer is no longer set.
+                // If an earlier deadline has expired meanwhile, the kernel's timer is not set.
                 let now = rdt_udp::clock::now();
                 if now >= deadline || self.set(now, deadline).is_err() {
                     return Poll::Ready(());

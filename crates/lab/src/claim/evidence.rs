@@ -10,8 +10,7 @@ use crate::statistics::{
     t_quantile,
 };
 
-/// Number of resamples for expressions that have no value in a single repetition, such as
-/// quantiles.
+/// Resamples for expressions without a value in a single repetition, such as quantiles.
 const RESAMPLES: u64 = 1000;
 
 /// Evidence of the repetitions for and against a predicate.
@@ -25,7 +24,6 @@ pub(super) struct Evidence {
     pub(super) estimate: Option<Interval>,
     /// True if `estimate` is a ratio, false if it is a difference.
     pub(super) is_ratio: bool,
-    /// Number of repetitions used.
     pub(super) repetitions: u32,
     /// Number of repetitions that would probably decide the predicate; `u32::MAX` if none would.
     pub(super) needs: u32,

@@ -71,8 +71,7 @@ impl Expectation {
     }
 }
 
-/// Returns each value that `expect` has, beside the measurements of `engine`. Empty if the values
-/// are not for this engine.
+/// Returns each value that `expect` has for `engine`, beside the measurements.
 pub fn expectations(expect: &Expect, results: &Results, engine: EngineKind) -> Vec<Expectation> {
     if !expect.engines.is_empty() && !expect.engines.contains(&engine) {
         return Vec::new();

@@ -60,8 +60,7 @@ pub enum Expression {
     Metric(Metric),
     /// Quantile over the repetitions, 0 to 1. It has one value for all repetitions.
     Quantile(f64, Metric),
-    /// Ratio of the metric at the second level of a factor to that at the first; with several
-    /// factors the ratio of such ratios.
+    /// Ratio of the metric at a factor's second level to the first, or of such ratios.
     Effect(Metric, Vec<String>),
     /// Prediction of a model, for a flow or the only one, as the mean over the cells that match.
     Theory(String, Option<String>, Selection),

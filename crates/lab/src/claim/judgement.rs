@@ -59,8 +59,7 @@ pub struct Judgement {
     pub estimate: Option<Interval>,
     /// True if `estimate` is a ratio, false if it is a difference.
     pub is_ratio: bool,
-    /// p value of the test whose null hypothesis is that the claim is false, corrected for the
-    /// number of claims (Holm).
+    /// p value for the null hypothesis that the claim is false, corrected for all claims (Holm).
     pub p: Option<f64>,
     /// Number of repetitions used.
     pub repetitions: u32,

@@ -13,7 +13,6 @@ use crate::cell::Physics;
 use crate::experiment::Measure;
 use crate::flow::{Flow, FlowKind};
 
-/// A flow and its index.
 type Numbered<'a> = (&'a Flow, u64);
 
 /// Returns the flow that is the other direction of a flow's connection.

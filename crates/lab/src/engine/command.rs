@@ -29,7 +29,6 @@ const LAST_LINES: usize = 3;
 /// Number of characters of a line of output that an error shows.
 const LINE_LENGTH: usize = 80;
 
-/// Engine of programs of the user.
 pub(super) struct UserProgram;
 
 impl Engine for UserProgram {
@@ -120,8 +119,7 @@ fn word<'a>(physics: &'a Physics, name: &str) -> Option<&'a str> {
     physics.engine_words.iter().find(|(word, _)| word == name).map(|(_, value)| value.as_str())
 }
 
-/// Returns the arguments with which this program runs a command line, and writes the time that it
-/// took to a file.
+/// Returns the arguments with which this program runs a command line and writes its time to a file.
 fn timed(line: &str, time: &Path) -> Result<[OsString; 6], EngineError> {
     let program = program()?.into();
     Ok([program, "load".into(), "--time-to".into(), time.into(), "--exec".into(), line.into()])
@@ -182,7 +180,6 @@ fn wait_for_port(server: &Group, stop: &Stop) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Returns a port that no program has.
 fn free_port() -> Result<u16, EngineError> {
     let find = || -> io::Result<u16> {
         loop {
@@ -213,8 +210,7 @@ fn last_lines(text: &str) -> String {
     lines[lines.len().saturating_sub(LAST_LINES)..].join(" / ")
 }
 
-/// Returns the metrics at the JSON pointers of a cell. The output is one JSON value, or its last
-/// line is one.
+/// Returns the metrics at a cell's JSON pointers, in the output or else in its last line.
 fn metrics(physics: &Physics, stdout: &[u8]) -> Result<BTreeMap<String, f64>, EngineError> {
     let pointers: Vec<(&str, &str)> = physics
         .engine_words

@@ -36,7 +36,6 @@ impl FlowMetrics<'_> {
         self.add(name, Some(number(count)));
     }
 
-    /// Adds a time in seconds.
     pub(super) fn time(&mut self, name: &str, time: Option<Duration>) {
         self.add(name, time.map(|time| time.as_secs_f64()));
     }
@@ -55,7 +54,6 @@ impl FlowMetrics<'_> {
         self.run.series.columns.insert(name, values);
     }
 
-    /// Adds times of events, seconds.
     pub(super) fn events(&mut self, name: &str, times: impl IntoIterator<Item = f64>) {
         for time in times {
             self.run.series.events.entry(self.name(name)).or_default().push(time);
@@ -198,8 +196,7 @@ pub(super) fn padded(mut bins: Vec<u64>, end: Duration, width: Duration) -> Vec<
     bins
 }
 
-/// Returns the bins from time 0 on that are warm-up, and left out of means. A flow with a size or a
-/// rate of its own has none.
+/// Returns the bins that are warm-up, from time 0 on: none if the flow has a size or a rate.
 fn warm_up(bins: &[u64], flow: &Flow, start: Duration, measure: &Measure) -> Cut {
     if let Some(cut) = fixed_warm_up(flow, start, measure) {
         return Cut { bins: cut.min(bins.len()), is_stationary: true };
@@ -215,8 +212,7 @@ fn warm_up(bins: &[u64], flow: &Flow, start: Duration, measure: &Measure) -> Cut
     }
 }
 
-/// Returns the number of bins that are warm-up, of a flow that lives as long. `None` if the rule
-/// needs the bins.
+/// Returns the number of bins that are warm-up. `None` if the rule needs the bins.
 pub(super) fn fixed_warm_up(flow: &Flow, start: Duration, measure: &Measure) -> Option<usize> {
     match measure.warm_up {
         _ if flow.bytes.is_some() || flow.rate.is_some() => Some(0),
@@ -320,7 +316,6 @@ pub(super) fn rate(bytes: u64, time: Duration) -> f64 {
     if time.is_zero() { 0.0 } else { number(bytes) * 8.0 / time.as_secs_f64() }
 }
 
-/// Returns the time at which a bin begins.
 pub(super) fn bin_start(bin: usize, width: Duration) -> Duration {
     width.saturating_mul(u32::try_from(bin).unwrap_or(u32::MAX))
 }

@@ -24,7 +24,6 @@ use crate::theory::{Conditions, airtime_parts};
 /// Number of timeouts whose times are metrics.
 const MAX_TIMEOUTS: usize = 6;
 
-/// Collects the metrics of a repetition.
 pub(super) fn of(
     simulation: &Simulation,
     flows: &[Placed<'_>],
@@ -122,7 +121,6 @@ fn transfer(
     received.delivered
 }
 
-/// Both ends of a transfer.
 struct Ends<'a> {
     received: Option<&'a Transfer>,
     /// Time at which the transfer was complete, or failed.
@@ -168,7 +166,6 @@ impl<'a> Ends<'a> {
     }
 }
 
-/// Adds the counters of a sender.
 fn counters(stats: &SenderStats, metrics: &mut FlowMetrics<'_>) {
     for (name, count) in [
         ("retransmitted", stats.retransmitted),
@@ -298,7 +295,6 @@ fn mark_word(mark: Mark) -> &'static str {
     }
 }
 
-/// Adds the sender's state over time.
 fn columns(samples: &rdt_sim::Series, metrics: &mut FlowMetrics<'_>) {
     let plain = |values: &[u64]| values.iter().map(|it| Some(number(*it))).collect();
     metrics.column("cwnd", plain(&samples.cwnd));

@@ -81,8 +81,7 @@ fn try_namespaces() -> Result<(), EngineError> {
 /// Place of programs at the two ends of an emulated path.
 #[derive(Debug, Default)]
 pub(super) struct Behind<'a> {
-    /// Links in series. The run of `rdt-emu` for each is inside that for the next. The first link
-    /// is at the near end.
+    /// Links in series, from the near end on. The run of `rdt-emu` for each is inside the next one.
     pub(super) links: &'a [PathSpec],
     pub(super) seed: u64,
     /// MTU of the devices at both ends of each link, bytes.
@@ -93,15 +92,12 @@ pub(super) struct Behind<'a> {
     pub(super) server: Option<OsString>,
     /// File with the process number of that program, by which the command finds its namespace.
     pub(super) far: Option<&'a Path>,
-    /// File for a capture of all packets of the first link, and the bytes that it keeps of each
-    /// packet. 0: all.
+    /// File for a capture of the first link, and the bytes that it keeps of each packet. 0: all.
     pub(super) capture: Option<(&'a Path, u32)>,
-    /// Interval of the reports from which the use of the links until a time is known. `None`: only
-    /// that at the end.
+    /// Interval of the links' reports, which show their use over time. `None`: only at the end.
     pub(super) report_interval: Option<Duration>,
 }
 
-/// Account of a link.
 #[derive(Debug)]
 pub(super) struct LinkAccount {
     /// Account at the end, as `rdt-emu run --json` prints it.
@@ -127,9 +123,8 @@ impl LinkAccount {
         (account.end["event"] == "end").then_some(account)
     }
 
-    /// Returns the share of the `span` seconds from `start` on in which the serialiser of a
-    /// direction, 0 forward and 1 reverse, worked. It had no packet before. Between two reports it
-    /// worked evenly.
+    /// Returns the share of `span` seconds from `start` on in which the serialiser of a direction
+    /// (0 forward, 1 reverse) worked: evenly between two reports, and not before `start`.
     pub(super) fn utilisation(&self, direction: usize, start: f64, span: f64) -> Option<f64> {
         let end = start + span;
         let mut before = (start, 0.0);
@@ -218,13 +213,11 @@ impl Behind<'_> {
     }
 }
 
-/// Runs a command without a path.
 pub(super) fn run_here(command: Command, limit: Option<Duration>, stop: &Stop) -> Result<Ended, EngineError> {
     let folder = tempfile::tempdir().map_err(|error| cannot("create a folder", &error))?;
     Group::start(command, folder.path())?.end(limit, stop)
 }
 
-/// Results of a program that has ended.
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) status: ExitStatus,
@@ -357,7 +350,6 @@ impl Group {
         })
     }
 
-    /// Returns the identifiers of the processes of the group.
     fn processes(&self) -> Vec<u32> {
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());

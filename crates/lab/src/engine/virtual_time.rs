@@ -19,10 +19,8 @@ use crate::flow::{Flow, FlowKind, UDP_HEADERS};
 /// Virtual time after which a repetition without a duration ends, even if flows have not.
 const LIMIT: Duration = Duration::from_secs(24 * 3600);
 
-/// Engine of virtual time.
 pub(super) struct VirtualTime;
 
-/// A flow in the simulation.
 pub(super) struct Placed<'a> {
     pub(super) flow: &'a Flow,
     pub(super) start: Duration,
@@ -39,9 +37,7 @@ pub(super) struct Placed<'a> {
 /// Observers of one sender. Clones share their results.
 #[derive(Clone)]
 pub(super) struct Observers {
-    /// Samples of its state.
     pub(super) samples: Recorder,
-    /// Times of its events.
     pub(super) marks: Marks,
     /// Reasons for which it waited.
     pub(super) limits: LimitRecorder,
@@ -166,6 +162,7 @@ pub(super) fn route(
 }
 
 impl Observers {
+    /// Creates a sender's observers. Without stored series, samples after a warm-up are summarised.
     pub(super) fn new(
         simulation: &Simulation,
         limits: LimitRecorder,

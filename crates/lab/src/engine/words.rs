@@ -25,8 +25,7 @@ const DEFAULT_SIZE: u32 = DEFAULT_PACKET - UDP_HEADERS;
 const TCP_MIN_RTO: Duration = Duration::from_millis(200);
 /// Upper limit of the retransmission timeout of TCP (RFC 6298, section 2.5).
 const TCP_MAX_RTO: Duration = Duration::from_secs(60);
-/// Bytes of an IPv6 header, of a UDP header, and of the header of a fragment (RFC 8200, section
-/// 4.5).
+/// Bytes of the headers of IPv6, of UDP and of a fragment (RFC 8200, section 4.5).
 const IPV6_HEADER: u32 = 40;
 const UDP_HEADER: u32 = 8;
 const FRAGMENT_HEADER: u32 = 8;
@@ -41,8 +40,7 @@ pub(super) fn flow_error(flow: &Flow, message: impl std::fmt::Display) -> Engine
     EngineError::Word(format!("flow {}: {message}", flow.name))
 }
 
-/// Checks that the engines of virtual time can run this physics. The error has the first word or
-/// value that they cannot apply.
+/// Returns an error for the first word or value that the engines of virtual time cannot apply.
 pub(super) fn check(physics: &Physics) -> Result<(), EngineError> {
     for flow in &physics.flows {
         both_ways::check(physics, flow)?;
@@ -71,7 +69,6 @@ pub(super) fn shares_air(link: &PathSpec) -> bool {
     is_shared(&path.forward) || is_shared(&path.reverse)
 }
 
-/// Checks the words of a source of datagrams.
 pub(super) fn check_source(flow: &Flow) -> Result<(), EngineError> {
     source(flow, Duration::ZERO, 0).map(drop)
 }
@@ -117,7 +114,6 @@ pub(crate) fn connection_seed(seed: u64, index: u64) -> u64 {
     child_seed(seed, (1 << 33) + index)
 }
 
-/// Returns the configuration of a sender.
 pub(super) fn sender(flow: &Flow, seed: u64) -> Result<SenderConfig, EngineError> {
     let mut config = SenderConfig::native(seed);
     if flow.kind == FlowKind::Classic {
@@ -217,7 +213,6 @@ pub(crate) fn ends(flow: &Flow, seed: u64) -> Result<(Initiating, Responding), E
     Ok((Initiating { config, initiator, entropy }, Responding { server, responder, entropy: theirs }))
 }
 
-/// Returns the configuration of the connection of a sender.
 pub(super) fn connection(flow: &Flow, sender: SenderConfig) -> ConnectionConfig {
     ConnectionConfig {
         idle_timeout: sender.give_up.max(MIN_IDLE_TIMEOUT),

@@ -20,8 +20,7 @@ pub struct Claim {
     pub that: String,
     /// The predicate.
     pub predicate: Predicate,
-    /// Fraction within which both sides of the predicate's comparison must be equal. `None`: the
-    /// comparison is as written.
+    /// Fraction within which both sides of the comparison are equal. `None`: it is as written.
     pub margin: Option<f64>,
     /// Engines for which the claim is made. Empty: all of the experiment.
     pub engines: Vec<EngineKind>,

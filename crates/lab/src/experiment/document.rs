@@ -23,7 +23,6 @@ pub(super) struct Item<'t, 'i> {
 }
 
 impl<'t, 'i> Item<'t, 'i> {
-    /// Returns the place of the value.
     pub(super) fn place(&self) -> Place {
         Place::start(self.file, self.value)
     }
@@ -107,7 +106,6 @@ impl<'t, 'i> Item<'t, 'i> {
         self.value.get_ref().is_table()
     }
 
-    /// Returns the table.
     pub(super) fn section(&self) -> Result<Section<'t, 'i>, ExperimentError> {
         match self.value.get_ref() {
             DeValue::Table(table) => Ok(Section::new(self.file, &self.path, self.word_place, table)),

@@ -6,7 +6,6 @@ use super::error::{ExperimentError, Place, suggest};
 use super::setting::{self, Names, Setting};
 use crate::cell::EngineKind;
 
-/// Limit on the levels of a factor.
 const MAX_LEVELS: usize = 10_000;
 
 /// One level of a factor.

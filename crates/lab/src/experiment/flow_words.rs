@@ -12,7 +12,6 @@ use crate::flow::{Flow, FlowKind, Reads, Spacing};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kinds {
     All,
-    /// Flows of datagrams.
     Udp,
     /// Flows with feedback.
     Transport,
@@ -110,7 +109,6 @@ pub(super) fn check_kind(word: &str, kind: FlowKind) -> Result<(), String> {
     }
 }
 
-/// Parses the value of the word `kind`.
 pub(super) fn parse_kind(value: &str) -> Result<FlowKind, String> {
     let kinds = [FlowKind::Rdt, FlowKind::Classic, FlowKind::Tcp, FlowKind::Udp];
     let found = kinds.into_iter().find(|kind| kind.word() == value);

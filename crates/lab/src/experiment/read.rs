@@ -38,7 +38,6 @@ const WORDS: [&str; 18] = [
     "statement",
 ];
 
-/// Limit on the claims of an experiment.
 const MAX_CLAIMS: usize = 1_000;
 
 /// Version of the notation that this program reads.

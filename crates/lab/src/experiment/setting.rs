@@ -34,8 +34,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// True if both settings set the same word of the same target, so that one of them would have
-    /// no effect.
+    /// True if both settings set one word of one target, so that one would have no effect.
     pub(super) fn collides(&self, other: &Self) -> bool {
         let same_target = match (&self.target, &other.target) {
             (Target::Flow(one), Target::Flow(two)) => one == two || one == "*" || two == "*",
@@ -56,8 +55,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Returns what the words of a factor describe: `flow.a.sack` is the word `sack` of flow `a`.
-    /// The error is a sentence.
+    /// Returns what a factor's words name: `flow.a.sack` is the word `sack` of flow `a`.
     pub(super) fn resolve(&self, path: &str) -> Result<(Target, String), String> {
         let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
         let rest_of = |example: &str| rest.ok_or_else(|| format!("write a word after it, such as {example}"));
@@ -133,8 +131,7 @@ fn link_word(index: usize, words: &str) -> Result<(Target, String), String> {
     Ok((Target::Link(index, scope), word.to_owned()))
 }
 
-/// Returns an error if the engine has no such word. The engine `kernel` takes the names of sysctls
-/// too.
+/// Returns an error if the engine has no such word. `kernel` takes names of sysctls too.
 fn check_engine_word(engine: EngineKind, word: &str) -> Result<(), String> {
     match engine {
         EngineKind::Kernel if word == IPV6 || word.starts_with("tcp_") || word.starts_with("net.") => Ok(()),

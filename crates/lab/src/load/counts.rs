@@ -16,7 +16,6 @@ pub(crate) const CA_CWR: u64 = 2;
 pub(crate) const CA_RECOVERY: u64 = 3;
 pub(crate) const CA_LOSS: u64 = 4;
 
-/// Counts of a run.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Counts {
     /// Counts of each flow, in the order of the request.
@@ -27,7 +26,6 @@ pub(crate) struct Counts {
     pub(crate) zero_monotonic: Duration,
 }
 
-/// Counts of both ends of a flow.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct FlowCounts {
     pub(crate) sent: Sent,
@@ -77,7 +75,6 @@ pub(crate) struct Sent {
     /// The connection, from the start of the handshake on.
     #[serde(skip)]
     pub(super) stream: Option<TcpStream>,
-    /// Duration of the handshake.
     pub(crate) handshake: Option<Duration>,
     /// Bytes that the socket accepted.
     pub(crate) bytes: u64,
@@ -115,8 +112,7 @@ pub(crate) struct Sample {
     pub(crate) duplicated: Option<u64>,
     pub(crate) segments_sent: u64,
     pub(crate) segments_received: u64,
-    /// Time with data to send or in flight, and its parts that the peer's window and the send
-    /// buffer limited.
+    /// Time with data to send or in flight, and its parts limited by peer's window and send buffer.
     pub(crate) busy_us: u64,
     pub(crate) window_limited_us: u64,
     pub(crate) buffer_limited_us: u64,

@@ -59,13 +59,11 @@ impl End {
         [(); 2].map(|()| Self { namespace: None, local: address, peer: address })
     }
 
-    /// Returns the address family of the sockets.
     pub(super) fn domain(&self) -> Domain {
         Domain::for_address(SocketAddr::new(self.local, 0))
     }
 
-    /// Runs `work` in a thread in this namespace. Sockets stay in the namespace in which they were
-    /// created.
+    /// Runs `work` in a thread in this namespace. Its sockets stay there.
     pub(super) fn run<T: Send>(
         &self,
         work: impl FnOnce() -> Result<T, LoadError> + Send,

@@ -87,17 +87,14 @@ struct Receiving<'a> {
     /// True if the receiver keeps the data until the application reads it.
     keeps: bool,
     peer: Option<SenderId<Remote>>,
-    /// Bytes read.
     bytes: u64,
-    /// Time of the first byte.
     begin: Option<Duration>,
     /// True from the arrival of the last byte until the transfer is confirmed.
     is_whole: bool,
 }
 
 impl Receiving<'_> {
-    /// Reads what has arrived, as far as the flow's rule allows. Returns the time of the next read
-    /// if data is left.
+    /// Reads what the flow's rule allows. Returns the time of the next read if data is left.
     fn read(&mut self, now: Instant, server: &mut Server<Remote>, peer: SenderId<Remote>) -> Option<Instant> {
         if !self.keeps {
             let received = server.received_bytes(peer);
@@ -162,8 +159,7 @@ struct Sending<'a> {
 }
 
 impl Sending<'_> {
-    /// Writes what is due, as far as the send buffer has room. Returns the time of the next write.
-    /// `None` if only the buffer limits.
+    /// Writes what is due and has room. Returns when to write next, unless the buffer limits.
     fn write(&mut self, now: Instant, connection: &mut Connection) -> Option<Instant> {
         let (flow, at) = (&self.shared.flow, self.shared.clock.at(now));
         let end = [flow.stop, self.shared.duration].into_iter().flatten().min();

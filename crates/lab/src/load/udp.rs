@@ -15,7 +15,6 @@ use super::{LoadError, Shared};
 use crate::flow::Flow;
 use crate::flow::nanoseconds;
 
-/// Largest datagram, bytes.
 const MAX_DATAGRAM: usize = 65_507;
 /// Receive buffer, bytes. It holds the datagrams that arrive while the receiver is not scheduled.
 const RECEIVE_BUFFER: usize = 8 << 20;
@@ -46,8 +45,7 @@ pub(super) fn sender(flow: &Flow, end: &End, port: u16) -> Result<UdpSocket, Loa
     })
 }
 
-/// Sends the datagrams of a source when they are due, and overdue ones as soon as the socket
-/// accepts them.
+/// Sends a source's datagrams when they are due, overdue ones as soon as the socket accepts them.
 pub(super) fn send(source: &Source, socket: &UdpSocket, shared: &Shared) {
     let clock = shared.clock;
     let end = [source.stop, shared.duration].into_iter().flatten().min();

@@ -8,8 +8,7 @@ use super::fraction::{self, Fraction};
 use super::{MAX_CELLS, PlanError};
 use crate::experiment::{DesignKind, Experiment, Factor};
 
-/// Child number of the design's seed for the draw of random combinations. Repetitions have the
-/// numbers from 0 on.
+/// Child number of the design's seed for random combinations. Repetitions count from 0 on.
 const RANDOM_DESIGN_CHILD: u64 = u64::MAX;
 
 /// Returns the combinations: for every factor the index of its level. `engines` is the number of

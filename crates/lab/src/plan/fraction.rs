@@ -25,8 +25,7 @@ pub struct Fraction {
     /// Words of the defining relation: products of factors that are constant over all runs, each
     /// with its sign: `a*b*c*e`, `-a*d*f`.
     pub relation: Vec<String>,
-    /// Main effects and interactions of two factors that have aliases, each with its aliases of up
-    /// to three factors.
+    /// Main effects and interactions of two factors, with their aliases of up to three factors.
     pub aliases: Vec<(String, Vec<String>)>,
 }
 
@@ -160,8 +159,7 @@ pub(super) fn combinations(
     Ok((combinations, Fraction::new(factors, &read)))
 }
 
-/// Parses `e = a*b*c` or `e = -a*b`. Names are those of factors, or the letters `a`, `b`, ... in
-/// the order of the factors.
+/// Parses `e = a*b*c` or `e = -a*b`: names of factors, or letters in the order of the factors.
 fn parse(factors: &[Factor], text: &str) -> Result<Generator, String> {
     if factors.len() > 128 {
         return Err("a fraction has at most 128 factors".to_owned());

@@ -137,8 +137,7 @@ fn own_processors() -> impl Fn(usize) -> bool {
     |_| true
 }
 
-/// Returns the ticks that the processors of `is_counted` were in use and idle since the start of
-/// the system.
+/// Returns the ticks since boot that the processors of `is_counted` were in use and idle.
 fn processor_times(stat: &str, is_counted: impl Fn(usize) -> bool) -> Option<[u64; 2]> {
     let mut sum = None;
     for line in stat.lines() {
@@ -173,8 +172,7 @@ pub(super) struct QuietHost {
 }
 
 impl QuietHost {
-    /// Waits for a limited time until other programs use few of the processors. Returns the share
-    /// that they use.
+    /// Waits for a limited time until other programs use few processors. Returns their share.
     pub(super) fn wait(&mut self, stop: &Stop) -> Option<f64> {
         self.wait_for(used_share, MAX_WAIT, stop)
     }

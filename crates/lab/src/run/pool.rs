@@ -22,7 +22,6 @@ const MAX_RETRIES: u32 = 3;
 /// Result of one repetition, and the time that it took.
 type Done = (Record, Series, Duration);
 
-/// One repetition to run.
 #[derive(Debug, Clone)]
 pub(super) struct Task<'a> {
     pub(super) cell: &'a Cell,
@@ -143,8 +142,7 @@ impl Campaign<'_> {
     }
 }
 
-/// Runs a repetition up to [`MAX_RETRIES`] more times while the host is too slow for the path. The
-/// last attempt is final.
+/// Repeats a repetition, at most [`MAX_RETRIES`] times, while the host is too slow for the path.
 fn until_undisturbed(stop: &Stop, mut attempt: impl FnMut() -> Done) -> Done {
     let mut retries = 0;
     loop {

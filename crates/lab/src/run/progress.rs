@@ -45,7 +45,6 @@ impl Progress {
         self.wanted += 1;
     }
 
-    /// Counts a repetition that took some time.
     pub(super) fn finish(&mut self, cell: CellId, took: Duration) {
         let times = self.cells.entry(cell).or_default();
         times.done += 1;
@@ -53,8 +52,7 @@ impl Progress {
         self.done += 1;
     }
 
-    /// Returns the estimated time until the wanted repetitions are done. `None` until something is
-    /// measured.
+    /// Returns the estimated time until all repetitions are done, once one is measured.
     pub fn left(&self, now: Instant) -> Option<Duration> {
         let (mut measured, mut estimated) = (0.0, 0.0);
         for it in self.cells.values() {

@@ -36,9 +36,8 @@ impl Siblings {
         Self { records }
     }
 
-    /// Returns the results of the tasks that a sibling has run with the same seed, as results of
-    /// this experiment, and the other tasks. A task whose series are kept needs those of the
-    /// sibling.
+    /// Returns the results of tasks that a sibling has run with the same seed, as those of this
+    /// experiment, and the other tasks. If series are kept, the sibling must have kept them.
     pub(super) fn divide<'a>(
         &self,
         tasks: Vec<Task<'a>>,

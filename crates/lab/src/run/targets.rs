@@ -93,8 +93,7 @@ impl<'a> Targets<'a> {
 
     fn next(&self, now: u32, (least, most): (u32, u32)) -> Option<u32> {
         if self.plan.repeats.until == Until::Claims {
-            // The number of repetitions doubles from round to round, so that few tests share the
-            // error probability.
+            // The number doubles each round, so that few tests share the error probability.
             (now < most).then(|| now.saturating_mul(2).clamp(1, most))
         } else {
             next_look(now, least, most)

@@ -6,7 +6,6 @@ use super::distribution::{normal_cdf, normal_quantile};
 use super::order::quantile;
 use super::{Interval, count, count_of, mean, standard_deviation};
 
-/// Number of resamples.
 const RESAMPLES: u64 = 2000;
 
 /// Returns the BCa interval of the mean with confidence `level`, from 2,000 resamples drawn by

@@ -4,8 +4,7 @@
 use super::distribution::{t_quantile, t_two_sided_p};
 use super::{Interval, count, count_of, mean, standard_deviation, t_interval};
 
-/// Difference of two means with its interval and the probability of so large a difference by
-/// chance.
+/// Difference of two means, its interval, and the probability of so large a one by chance.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Comparison {
     /// Difference of the means, or ratio of the geometric means.
@@ -16,8 +15,7 @@ pub struct Comparison {
     pub degrees: f64,
 }
 
-/// Compares the mean of the differences of pairs with zero (paired t test). `None` for fewer than
-/// two pairs.
+/// Compares the mean difference of two pairs or more with zero (paired t test).
 pub fn difference(differences: &[f64], level: f64) -> Option<Comparison> {
     let interval = t_interval(differences, level)?;
     let standard_error = standard_deviation(differences)? / count(differences).sqrt();

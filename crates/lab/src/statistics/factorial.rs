@@ -29,8 +29,7 @@ pub struct Term {
     pub sum_of_squares: f64,
     /// Part of the total sum of squares, 0 to 1.
     pub share: f64,
-    /// Probability of a term at least as large by chance (F test). `None` without repetitions, or
-    /// if nothing is random.
+    /// Probability of so large a term by chance (F test). `None` if repetitions show no randomness.
     pub p: Option<f64>,
 }
 

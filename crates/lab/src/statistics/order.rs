@@ -20,8 +20,7 @@ pub fn quantile(sorted: &[f64], p: f64) -> Option<f64> {
 pub fn quantile_interval(sorted: &[f64], p: f64, level: f64) -> Option<Interval> {
     let n = sorted.len() as u64;
     let tail = (1.0 - level) / 2.0;
-    // The i-th smallest value is above the quantile with the probability that at most i - 1 values
-    // are below it.
+    // Value i is above the quantile with the probability that at most i - 1 values are below it.
     let low = first_index(n, |i| binomial_cdf(i, n, p) > tail).checked_sub(1)?;
     let high = first_index(n, |i| 1.0 - binomial_cdf(i, n, p) <= tail);
     let at = |i: u64| sorted.get(usize::try_from(i).ok()?).copied();

@@ -46,8 +46,7 @@ fn exact_errors(values: &[f64]) -> Vec<f64> {
     (0..values.len()).filter_map(error).collect()
 }
 
-/// Returns the same but for rounding, in linear time: from the end on, by the recurrence of Welford
-/// (1962).
+/// Returns the same but for rounding, in linear time, by the recurrence of Welford (1962).
 fn errors(values: &[f64]) -> Vec<f64> {
     let (mut number, mut mean, mut squares) = (0.0, 0.0, 0.0);
     let mut errors: Vec<f64> = values

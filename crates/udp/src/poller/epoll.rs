@@ -53,8 +53,8 @@ impl<S: AsFd> PollSet<S> {
         Ok(epoll::delete(&self.epoll, &*socket)?)
     }
 
-    /// Waits for at most `timeout` until a socket is readable (or writable, if requested), and
-    /// appends the keys of the ready sockets to `ready`. Returns true if the waker was used.
+    /// Waits for at most `timeout` until a socket is readable, and appends the keys of the readable
+    /// sockets to `ready`. Returns true if the waker was used.
     pub fn poll(&mut self, timeout: Option<Duration>, ready: &mut Vec<usize>) -> io::Result<bool> {
         if timeout != Some(Duration::ZERO) {
             self.sleep(timeout)?;

@@ -87,8 +87,7 @@ where
 
     /// Adds a socket under a new key.
     pub fn add(&mut self, key: usize, socket: Arc<S>) -> io::Result<()> {
-        // SAFETY: the source must be removed before it is closed. `self.sockets` keeps it open, and
-        // `remove` and `drop` remove it.
+        // SAFETY: `self.sockets` keeps the source open until `remove` and `drop` have removed it.
         #[expect(unsafe_code, reason = "the poller cannot see how long the socket lives")]
         unsafe {
             self.shared.poller.add_with_mode(&*socket, Event::readable(key), PollMode::Level)?;
@@ -115,8 +114,8 @@ where
         self.shared.poller.delete(&*socket)
     }
 
-    /// Waits for at most `timeout` until a socket is readable (or writable, if requested), and
-    /// appends the keys of the ready sockets to `ready`. Returns true if the waker was used.
+    /// Waits for at most `timeout` until a socket is readable, and appends the keys of the readable
+    /// sockets to `ready`. Returns true if the waker was used.
     pub fn poll(&mut self, timeout: Option<Duration>, ready: &mut Vec<usize>) -> io::Result<bool> {
         self.events.clear();
         match self.shared.poller.wait(&mut self.events, timeout) {

@@ -13,8 +13,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
 
 use super::{FRAMES, Pages, ZerocopyPool};
 
-/// Size of the file, bytes: one large page on systems with 4 KiB pages. The frames occupy its first
-/// part.
+/// Size of the file, bytes: one large page with 4 KiB pages. It begins with the frames.
 const FILE_BYTES: usize = 2 * 1024 * 1024;
 /// `MADV_COLLAPSE` of `linux/mman.h`, missing in the libc crate. Needs Linux 6.1, and large pages
 /// enabled for shared memory.
@@ -79,8 +78,7 @@ impl Pages for File {
 /// File without a pool, and all of its frames.
 type Retired = (Arc<File>, Vec<Arc<Frame>>);
 
-/// Files whose pools were dropped. They are reused, because a mapping is permanent (its slices are
-/// `'static`).
+/// Files of dropped pools, for reuse: their mappings are permanent, with `'static` slices.
 static RETIRED: Mutex<Vec<Retired>> = Mutex::new(Vec::new());
 
 /// Opens a pool and its file. Fails if the kernel does not support zero-copy from a file.

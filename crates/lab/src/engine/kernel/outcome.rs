@@ -62,7 +62,6 @@ fn ended(counts: &FlowCounts) -> Option<Duration> {
     counts.received.completed.or(counts.sent.ended)
 }
 
-/// Converts microseconds to seconds.
 fn seconds(micros: u64) -> f64 {
     number(micros) / 1e6
 }
@@ -99,8 +98,7 @@ fn transfer(
     received.delivered
 }
 
-/// Adds the counters of the last sample. Where the kernel does not count timeouts and recoveries,
-/// samples in these states count.
+/// Adds the last sample's counters. Events that the kernel does not count are entries into states.
 fn counters(samples: &Samples<'_>, metrics: &mut FlowMetrics<'_>) {
     let last = samples.last();
     for (metric, count) in last.into_iter().flat_map(|last| {
@@ -142,7 +140,6 @@ fn packet_time(physics: &Physics, reverse: bool) -> f64 {
     link.and_then(|link| link.highest_rate()).map_or(0.0, |rate| PACKET_BITS / rate.as_bps_f64())
 }
 
-/// Samples of a sender.
 struct Samples<'a>(&'a [(Duration, Sample)]);
 
 impl Samples<'_> {
@@ -205,8 +202,7 @@ impl Samples<'_> {
         metrics: &mut FlowMetrics<'_>,
     ) {
         let mut recovery = 0.0;
-        // Times outside recovery. The kernel counts in ticks of up to 10 ms, so only sums are
-        // exact.
+        // Times outside recovery. Only sums are exact: the kernel counts in ticks of up to 10 ms.
         let (mut all, mut busy, mut window, mut host) = (0.0, 0.0, 0.0, 0.0);
         let (mut queued, mut unqueued) = (0.0, 0.0);
         for pair in self.0.windows(2) {

@@ -62,7 +62,6 @@ pub(super) fn uses_ipv6(physics: &Physics) -> bool {
     physics.engine == EngineKind::Kernel && physics.engine_words.contains(&(IPV6.to_owned(), "on".to_owned()))
 }
 
-/// Returns the bytes of the headers of IP and UDP.
 fn udp_headers(physics: &Physics) -> u32 {
     if uses_ipv6(physics) { UDP_HEADERS_IPV6 } else { UDP_HEADERS }
 }
@@ -92,7 +91,6 @@ pub(super) fn device_mtus(physics: &Physics) -> Vec<u32> {
     mtus
 }
 
-/// Returns the request to the load program.
 pub(super) fn request(physics: &Physics, seed: u64, measure: &Measure) -> Result<Request, EngineError> {
     let has_path = !links(physics)?.is_empty();
     for flow in &physics.flows {
@@ -129,8 +127,7 @@ fn quiet(physics: &Physics) -> Duration {
     (MAX_HOST_PAUSE + delays.sum::<Duration>()).min(MAX_QUIET)
 }
 
-/// Returns the largest packet of a flow for the load program, which subtracts the headers of IPv4
-/// from those of datagrams.
+/// Returns a flow's largest packet, from which the load program subtracts IPv4 headers.
 fn packet(flow: &Flow, physics: &Physics) -> Option<u32> {
     let device_mtu = device_mtus(physics).first().copied().unwrap_or(DEFAULT_PACKET);
     match flow.kind {
