@@ -99,18 +99,13 @@ pub fn run(file: &Path) -> Result<Vec<u8>, LoadError> {
         }
     }
     sample(&running, &request);
-    let processor = processor_time();
+    let processor = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    let processor = processor.try_into().unwrap_or_default();
     drain(&running, clock);
     let flows = running.iter().map(|shared| shared.take()).collect();
     let counts = Counts { flows, processor, zero_monotonic: clock.monotonic_zero() };
     postcard::to_allocvec(&counts)
         .map_err(|error| LoadError::System("cannot write the counts", io::Error::other(error)))
-}
-
-/// Returns the processor time, user and system, of all threads of this process so far.
-fn processor_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    time.try_into().unwrap_or_default()
 }
 
 /// Keeps the namespace of the far end for the request in `file`. Returns on errors only.

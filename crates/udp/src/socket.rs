@@ -64,8 +64,10 @@ impl KernelSocket {
     }
 
     fn set_segment(&self, size: usize) -> io::Result<()> {
-        socket_options::set_segment(&self.socket, size)?;
-        self.segment.set(size);
+        if self.segment.get() != size {
+            socket_options::set_segment(&self.socket, size)?;
+            self.segment.set(size);
+        }
         Ok(())
     }
 
@@ -114,7 +116,7 @@ impl Kernel for KernelSocket {
     fn send(&self, call: SendCall, peer: Remote, datagrams: Datagrams<'_>) -> io::Result<usize> {
         // A send without its own segment size or codepoint would use that of the socket: the kernel
         // would segment the datagrams, or refuse them beyond the path MTU.
-        if call != SendCall::Gso && self.segment.get() != 0 {
+        if call != SendCall::Gso {
             self.set_segment(0)?;
         }
         if datagrams.ecn == Ecn::NotEct {
@@ -138,9 +140,7 @@ impl Kernel for KernelSocket {
         datagrams: Datagrams<'_>,
     ) -> io::Result<usize> {
         self.connect(peer)?;
-        if self.segment.get() != datagrams.size {
-            self.set_segment(datagrams.size)?;
-        }
+        self.set_segment(datagrams.size)?;
         self.set_codepoint(datagrams.ecn)?;
         zerocopy::send(&self.socket, file, offset, datagrams.bytes.len())
     }

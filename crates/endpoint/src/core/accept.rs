@@ -184,15 +184,11 @@ impl Core {
     /// Ends the endpoint after the wait of a shutdown: closes what exists, and the drop of its last
     /// handle waits no more. Returns whether all was delivered.
     pub(crate) fn end_shutdown(&mut self, now: Instant) -> bool {
-        let is_delivered = !self.is_undelivered();
+        let is_delivered =
+            self.stopped.is_none() && self.connections.is_empty() && !self.set.delivers_released();
         self.is_shut_down = true;
         self.close_all(now, 0, "");
         is_delivered
-    }
-
-    /// True if data that was written may not have been delivered.
-    fn is_undelivered(&self) -> bool {
-        self.stopped.is_some() || !self.connections.is_empty() || self.set.delivers_released()
     }
 
     pub(crate) fn poll_idle(&mut self, cx: &Context<'_>) -> Poll<()> {

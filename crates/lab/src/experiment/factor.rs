@@ -98,17 +98,14 @@ pub(super) fn read(section: &Section<'_, '_>, names: &Names) -> Result<Vec<Facto
         }
         factors.push(factor);
     }
-    let short: Vec<String> = factors.iter().map(|factor| last_word(&factor.path).to_owned()).collect();
+    let last_word = |factor: &Factor| factor.path.split('.').next_back().unwrap_or_default().to_owned();
+    let short: Vec<String> = factors.iter().map(last_word).collect();
     for (factor, name) in factors.iter_mut().zip(&short) {
         if short.iter().filter(|other| *other == name).count() == 1 {
             factor.name.clone_from(name);
         }
     }
     Ok(factors)
-}
-
-fn last_word(path: &str) -> &str {
-    path.rsplit('.').next().unwrap_or(path)
 }
 
 fn read_one(path: String, item: &Item<'_, '_>, names: &Names) -> Result<Factor, ExperimentError> {

@@ -84,7 +84,8 @@ impl Cost {
                 }
             }
             let limit = physics.duration.map_or(f64::INFINITY, |duration| rate * duration.as_secs_f64());
-            packets += transport_bits.min(limit) / (8.0 * packet_bytes(physics));
+            let full = physics.flows.iter().filter_map(|flow| flow.packet).max();
+            packets += transport_bits.min(limit) / (8.0 * full.map_or(PACKET_BYTES, f64::from));
         }
         if physics.flows.is_empty() && physics.duration.is_none() {
             seconds = COMMAND_SECONDS;
@@ -142,11 +143,6 @@ impl Totals {
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, never negative")]
 fn whole(value: f64) -> u64 {
     value.round() as u64
-}
-
-fn packet_bytes(physics: &Physics) -> f64 {
-    let packets = physics.flows.iter().filter_map(|flow| flow.packet);
-    packets.max().map_or(PACKET_BYTES, f64::from)
 }
 
 /// Returns the lowest rate of the links in a direction, bits per second.

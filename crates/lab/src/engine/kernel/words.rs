@@ -62,15 +62,11 @@ pub(super) fn uses_ipv6(physics: &Physics) -> bool {
     physics.engine == EngineKind::Kernel && physics.engine_words.contains(&(IPV6.to_owned(), "on".to_owned()))
 }
 
-fn udp_headers(physics: &Physics) -> u32 {
-    if uses_ipv6(physics) { UDP_HEADERS_IPV6 } else { UDP_HEADERS }
-}
-
 /// Returns the MTU of the devices at both ends of each link: the largest `packet` of a flow, at
 /// least 1500, and room for datagrams that fit the link's MTU. On a link that fragments, at most
 /// the link's MTU, so that the host makes the fragments. A flow may set that of the first devices.
 pub(super) fn device_mtus(physics: &Physics) -> Vec<u32> {
-    let headers = udp_headers(physics);
+    let headers = if uses_ipv6(physics) { UDP_HEADERS_IPV6 } else { UDP_HEADERS };
     let device_mtu = |path: &PathSpec| {
         let link = path_config(path).map(|path| path.forward).unwrap_or_default();
         // Headers that the path counts, but packets of the device do not have.
