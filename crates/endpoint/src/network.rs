@@ -73,7 +73,7 @@ impl Network {
         Ok(Self::with_path(path.to_path_config(no_files)?, seed))
     }
 
-    /// Creates a network of such paths, each of them forward in the direction of its first packet.
+    /// Creates a network of such paths. A path's forward direction is that of its first packet.
     pub fn with_path(config: impl Into<PathConfig>, seed: u64) -> Self {
         let (hosts, paths) = (BTreeMap::new(), BTreeMap::new());
         Self(Arc::new(Mutex::new(Switch { config: config.into(), seed, hosts, paths, addresses: 0 })))

@@ -26,7 +26,7 @@ pub struct Agreement<'a> {
 }
 
 impl Agreement<'_> {
-    /// Returns virtual time divided by kernel: if there is no interval, of the arithmetic means.
+    /// Returns the ratio of virtual time to kernel: if there is no interval, of arithmetic means.
     pub fn quotient(&self) -> f64 {
         self.ratio.map_or(self.virtual_time / self.kernel, |ratio| ratio.estimate)
     }

@@ -92,7 +92,7 @@ pub struct Flow {
     pub device_mtu: Option<u32>,
     /// True if data flows from the second host to the first.
     pub reverse: bool,
-    /// Name of the flow whose connection has this one as its other direction. `None`: its own one.
+    /// Name of the flow of whose connection this is the other direction. `None`: it has its own.
     pub answers: Option<String>,
     /// Congestion control: `reno`, `cubic`, `bbr`, `fixed:N`, or a name that the kernel knows.
     pub cc: Option<String>,

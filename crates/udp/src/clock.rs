@@ -14,7 +14,7 @@ pub fn unix_time() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
-/// Returns for how long this host was suspended since its start, where [`now`] stood still (Linux).
+/// Returns how long this host was suspended since its start: [`now`] stood still then (on Linux).
 pub fn suspended() -> Duration {
     // A thread that is interrupted between the readings of two clocks sees too long a time.
     read_suspended().min(read_suspended()).min(read_suspended())

@@ -179,7 +179,7 @@ impl SendBatch {
         self.stuck.is_some()
     }
 
-    /// Returns the batch, emptied: call it only if no part is unsent.
+    /// Returns the batch, emptied: an unsent part of it would be lost.
     pub(crate) fn open(&mut self, kernel: &impl Kernel) -> &mut TransmitBuf {
         let max_segments = self.max_segments(kernel);
         let batch = self.batch.attach();

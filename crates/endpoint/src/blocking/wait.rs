@@ -109,7 +109,7 @@ pub(super) fn waker(driver_waker: Option<&Arc<DriverWaker>>) -> Waker {
     }
 }
 
-/// Waker of an application thread. An unpark does not reach one that drives, in a socket poll.
+/// Waker of an application thread. While it drives it polls the socket, and sees no unpark.
 struct CallWaker {
     thread: Thread,
     /// Waker of the endpoint that the thread drives; `None` if it drives none.

@@ -108,7 +108,7 @@ mod timerfd {
             while let Poll::Ready(guard) = self.fd.poll_read_ready(cx) {
                 let Ok(mut guard) = guard else { return Poll::Ready(()) };
                 guard.clear_ready();
-                // If an earlier deadline has expired meanwhile, the kernel's timer is not set.
+                // If an earlier deadline has expired, the kernel's timer is no longer set.
                 let now = rdt_udp::clock::now();
                 if now >= deadline || self.set(now, deadline).is_err() {
                     return Poll::Ready(());

@@ -27,7 +27,7 @@ impl Place {
         Self::of(text, value.span().start)
     }
 
-    /// Returns an error at this place about `subject`, a word with its table. Empty: the file.
+    /// Returns an error at this place about `subject`, a word with its table; empty for the file.
     pub(super) fn error(self, subject: &str, message: impl fmt::Display) -> ExperimentError {
         let separator = if subject.is_empty() { "" } else { ": " };
         ExperimentError { place: self, message: format!("{subject}{separator}{message}") }

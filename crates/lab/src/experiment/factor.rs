@@ -41,7 +41,7 @@ impl Factor {
         self.levels.iter().position(|level| level.name == name)
     }
 
-    /// Returns the same. The error is a sentence.
+    /// Returns the same as [`Self::level`]. The error is a sentence.
     pub(super) fn known_level(&self, name: &str) -> Result<usize, String> {
         self.level(name).ok_or_else(|| {
             let hint = suggest(name, self.levels.iter().map(|level| level.name.as_str()));

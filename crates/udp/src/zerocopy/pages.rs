@@ -13,7 +13,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
 
 use super::{FRAMES, Pages, ZerocopyPool};
 
-/// Size of the file, bytes: one large page with 4 KiB pages. It begins with the frames.
+/// Size of the file, bytes: one large page on systems with 4 KiB pages, with the frames first.
 const FILE_BYTES: usize = 2 * 1024 * 1024;
 /// `MADV_COLLAPSE` of `linux/mman.h`, missing in the libc crate. Needs Linux 6.1, and large pages
 /// enabled for shared memory.
