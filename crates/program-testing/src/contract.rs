@@ -21,10 +21,6 @@ pub struct Contract {
 impl Contract {
     /// Reads `schemas/FILE`. Returns `None`, and prints a line, if the sources of the crate are
     /// alone, as in a package of a registry.
-    ///
-    /// # Panics
-    ///
-    /// If a schema is not valid.
     pub fn load(file: &str) -> Option<Self> {
         let Ok(folder) = fs::read_dir(repository().join("schemas")) else {
             rdt_testing::skipped("this is no clone of the repository, so there are no schemas");
@@ -38,10 +34,6 @@ impl Contract {
     }
 
     /// Parses the text of a schema without references to others.
-    ///
-    /// # Panics
-    ///
-    /// If it is not valid.
     pub fn parse(name: &str, text: &str) -> Self {
         let root = parse(name, text);
         Self::new(name, root.clone(), [(name.to_owned(), root)])
@@ -69,10 +61,6 @@ impl Contract {
     }
 
     /// Asserts that an object fits a definition, and an alternative of the whole schema.
-    ///
-    /// # Panics
-    ///
-    /// If it does not.
     pub fn check(&self, name: &str, object: &Value) {
         let Some(definition) = self.definitions.get(name) else {
             panic!("{}: no definition of {name}: {object}", self.file)
@@ -91,10 +79,6 @@ impl Contract {
 
     /// Asserts that a document names every key in backticks: those of a schema in the sections with
     /// its headings. The first columns of the tables there name no others, besides `others`.
-    ///
-    /// # Panics
-    ///
-    /// If a key is missing or unknown.
     pub fn check_document(document: &str, parts: &[(&Self, &[&str])], others: &[&str]) {
         let text = fs::read_to_string(repository().join(document)).expect("a readable document");
         let mut known: BTreeSet<String> = others.iter().map(|word| (*word).to_owned()).collect();
@@ -132,10 +116,6 @@ impl Contract {
 }
 
 /// Asserts that a section of a document names each of these words in backticks.
-///
-/// # Panics
-///
-/// If one is missing.
 pub fn check_named(document: &str, heading: &str, names: &[&str]) {
     let Ok(text) = fs::read_to_string(repository().join(document)) else { return };
     let named: BTreeSet<_> = section(&text, heading).lines().flat_map(words).collect();

@@ -4,33 +4,23 @@
 //! Apart from `rdt-testing`, because `serde_json` makes type inference fail in the tests of
 //! `rdt-transport`.
 #![forbid(unsafe_code)]
+#![allow(clippy::missing_panics_doc, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 pub mod contract;
-#[allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test fails by panicking")]
 pub mod home;
-#[allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test fails by panicking")]
 pub mod programs;
 
 use std::io::{PipeWriter, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
 
-const WAIT_LIMIT: Duration = Duration::from_secs(60);
+use crate::programs::WAIT_LIMIT;
 
 /// Returns the writing end of a pipe whose reader has gone.
-///
-/// # Panics
-///
-/// If the system has no more descriptors.
 pub fn closed_pipe() -> PipeWriter {
     std::io::pipe().expect("a pipe").1
 }
 
 /// Returns the metrics of a program, as text.
-///
-/// # Panics
-///
-/// If the program does not answer with status 200.
 pub fn scrape(address: SocketAddr) -> String {
     let mut stream = TcpStream::connect(address).expect("a program that listens");
     stream.set_read_timeout(Some(WAIT_LIMIT)).expect("a timeout");
@@ -51,10 +41,6 @@ pub fn value(metrics: &str, name: &str) -> f64 {
 }
 
 /// Scrapes until the sum of `name` is `wanted`, because programs publish at an interval.
-///
-/// # Panics
-///
-/// If it is not within a minute.
 pub fn scrape_until(address: SocketAddr, name: &str, wanted: f64) -> String {
     let mut last = String::new();
     for _ in 0..600 {

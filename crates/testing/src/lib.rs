@@ -1,6 +1,7 @@
 //! Internal part of rdt: helpers for the tests of all crates. An origin of test times, durations,
 //! repeatable random numbers, and [packets] as bytes.
 #![forbid(unsafe_code)]
+#![allow(clippy::missing_panics_doc, reason = "a test fails by panicking")]
 
 pub mod packets;
 
@@ -37,9 +38,6 @@ pub fn skipped(why: impl Display) {
 
 /// Runs an ignored test in a process of its own, because it changes its process. `name` has the
 /// modules.
-///
-/// # Panics
-/// If the test fails, or does not exist.
 pub fn run_alone(name: &str) {
     let output = output_alone(name);
     let text = String::from_utf8_lossy(&output.stdout);
@@ -62,9 +60,6 @@ pub struct NoDescriptors {
 #[cfg(unix)]
 impl NoDescriptors {
     /// Lowers the limit until the drop.
-    ///
-    /// # Panics
-    /// If the system refuses.
     #[expect(clippy::new_without_default, reason = "it changes the process")]
     pub fn new() -> Self {
         let before = getrlimit(Resource::Nofile);
