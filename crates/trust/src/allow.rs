@@ -1,8 +1,8 @@
 //! Public keys that a receiver admits: a key a line, then a comment.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fs::{File, Metadata, OpenOptions};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::SystemTime;
 
 use rdt_crypto::PublicKey;
@@ -15,8 +15,7 @@ use crate::{FileError, LineError, lines};
 pub struct AllowList {
     path: PathBuf,
     stamp: Option<Stamp>,
-    /// Keys with their comments.
-    keys: BTreeMap<PublicKey, String>,
+    keys: BTreeSet<PublicKey>,
 }
 
 /// Properties of a file that a change of its contents changes.
@@ -49,7 +48,7 @@ impl AllowList {
     /// # Errors
     /// [`FileError`]: the file is missing or exposed, or has a line that cannot be read.
     pub fn load(path: impl Into<PathBuf>) -> Result<Self, FileError> {
-        let mut list = Self { path: path.into(), stamp: None, keys: BTreeMap::new() };
+        let mut list = Self { path: path.into(), stamp: None, keys: BTreeSet::new() };
         let mut file = list.open()?;
         list.read(&mut file)?;
         Ok(list)
@@ -81,27 +80,7 @@ impl AllowList {
 
     /// Returns whether the list has this key.
     pub fn admits(&self, key: &PublicKey) -> bool {
-        self.keys.contains_key(key)
-    }
-
-    /// Returns the comment of a key in the list, for log lines. It may be empty.
-    pub fn comment(&self, key: &PublicKey) -> Option<&str> {
-        self.keys.get(key).map(String::as_str)
-    }
-
-    /// Returns the number of keys.
-    pub fn len(&self) -> usize {
-        self.keys.len()
-    }
-
-    /// Returns whether the list admits no peer.
-    pub fn is_empty(&self) -> bool {
-        self.keys.is_empty()
-    }
-
-    /// Returns the path of the file.
-    pub fn path(&self) -> &Path {
-        &self.path
+        self.keys.contains(key)
     }
 
     fn open(&self) -> Result<File, FileError> {
@@ -112,11 +91,9 @@ impl AllowList {
         // Before the contents: a change in between is seen at the next refresh.
         let stamp = Stamp::of(&file.metadata().map_err(refused("read", &self.path))?);
         let text = files::read(&self.path, file)?;
-        let mut keys = BTreeMap::new();
+        let mut keys = BTreeSet::new();
         lines::for_each_line(&self.path, &text, |_, words| {
-            let key: PublicKey = words[0].parse().map_err(LineError::Key)?;
-            let comment = words[1..].join(" ");
-            keys.insert(key, comment.trim_start_matches('#').trim_start().to_owned());
+            keys.insert(words[0].parse().map_err(LineError::Key)?);
             Ok(())
         })?;
         self.stamp = Some(stamp);
@@ -128,6 +105,7 @@ impl AllowList {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::path::Path;
     use std::time::Duration;
 
     use rdt_crypto::StaticKey;
@@ -154,9 +132,7 @@ mod tests {
         let list = AllowList::load(&path).unwrap();
         assert!([1, 2, 3].iter().all(|&seed| list.admits(&key(seed))));
         assert!(!list.admits(&key(4)));
-        let comments = [1, 2, 3, 4].map(|seed| list.comment(&key(seed)));
-        assert_eq!(comments, [Some("anna's laptop"), Some("backup host"), Some(""), None]);
-        assert_eq!((list.len(), list.is_empty(), list.path()), (3, false, &*path));
+        assert_eq!(list.keys.len(), 3);
     }
 
     #[test]
@@ -171,7 +147,7 @@ mod tests {
         assert!(!list.refresh().unwrap());
         rewrite(&path, &format!("{}\n{}\n", key(2), key(3)), 1);
         assert!(list.refresh().unwrap(), "the same time, another length");
-        assert_eq!(list.len(), 2);
+        assert_eq!(list.keys.len(), 2);
     }
 
     #[cfg(unix)]
@@ -217,14 +193,14 @@ mod tests {
         for _ in 0..2 {
             let error = sentence(list.refresh(), &path);
             assert_eq!(error, "allow, line 3: no base32: the last character is wrong or missing");
-            assert!(list.is_empty() && !list.admits(&key(1)));
+            assert!(list.keys.is_empty() && !list.admits(&key(1)));
         }
         rewrite(&path, &format!("{}\n", key(1)), 2);
         assert!(list.refresh().unwrap());
         assert!(list.admits(&key(1)));
         fs::remove_file(&path).unwrap();
         assert!(list.refresh().is_err());
-        assert!(list.is_empty());
+        assert!(list.keys.is_empty());
         // Even the file of before, with its old time, is read again.
         rewrite(&path, &format!("{}\n", key(1)), 2);
         assert!(list.refresh().unwrap());

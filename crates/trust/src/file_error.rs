@@ -23,17 +23,11 @@ pub enum FileError {
         source: io::Error,
     },
     /// The path is a symbolic link, which could lead to any file.
-    #[error("{} is a symbolic link: name the file itself", path.display())]
-    Link {
-        /// File.
-        path: PathBuf,
-    },
+    #[error("{} is a symbolic link: name the file itself", .0.display())]
+    Link(PathBuf),
     /// The path is a folder, pipe or device.
-    #[error("{} is no regular file", path.display())]
-    NotRegular {
-        /// File.
-        path: PathBuf,
-    },
+    #[error("{} is no regular file", .0.display())]
+    NotRegular(PathBuf),
     /// Group or others have access that they must not have.
     #[error("{0}: group or others {access} it (mode {mode:03o}): run chmod {right} {0}", path.display())]
     Exposed {
@@ -55,11 +49,8 @@ pub enum FileError {
         owner: u32,
     },
     /// The file is longer than 1 MiB.
-    #[error("{} is longer than 1 MiB", path.display())]
-    TooLong {
-        /// File.
-        path: PathBuf,
-    },
+    #[error("{} is longer than 1 MiB", .0.display())]
+    TooLong(PathBuf),
     /// A line cannot be read.
     #[error("{}, line {line}: {reason}", path.display())]
     Line {
@@ -71,18 +62,12 @@ pub enum FileError {
         reason: LineError,
     },
     /// The file exists already and would be overwritten.
-    #[error("{} exists: a secret is not overwritten, delete it first", path.display())]
-    Exists {
-        /// File.
-        path: PathBuf,
-    },
+    #[error("{} exists: a secret is not overwritten, delete it first", .0.display())]
+    Exists(PathBuf),
     /// A host name that cannot stand in a line.
-    #[error("{name:?} is no host name: it is empty, longer than 255 bytes, or has blanks")]
-    HostName {
-        /// The name.
-        name: String,
-    },
-    /// Neither `XDG_CONFIG_HOME` (or `XDG_CACHE_HOME`) nor `HOME` is set.
+    #[error("{0:?} is no host name: it is empty, longer than 255 bytes, or has blanks")]
+    HostName(String),
+    /// Neither `XDG_CONFIG_HOME` nor `HOME` is set.
     #[error("no folder for keys: set HOME, or name the file")]
     NoFolder,
 }
@@ -105,11 +90,8 @@ impl FileError {
 #[non_exhaustive]
 pub enum LineError {
     /// The line does not have the fields of its file.
-    #[error("expected {expected}")]
-    Fields {
-        /// The fields that belong there.
-        expected: &'static str,
-    },
+    #[error("expected {0}")]
+    Fields(&'static str),
     /// The kind of key is none that this version knows.
     #[error("{found:?} where {expected} belongs")]
     Kind {
@@ -119,11 +101,8 @@ pub enum LineError {
         expected: &'static str,
     },
     /// The port is no number from 1 to 65535.
-    #[error("{found:?} is no port: 1 to 65535")]
-    Port {
-        /// Word in the line.
-        found: String,
-    },
+    #[error("{0:?} is no port: 1 to 65535")]
+    Port(String),
     /// The key or secret is wrong.
     #[error(transparent)]
     Key(#[from] KeyError),

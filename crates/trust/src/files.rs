@@ -23,24 +23,13 @@ const LOCK_INTERVAL: Duration = Duration::from_millis(2);
 const LOCK_ATTEMPTS: u32 = 1500;
 
 /// Returns the folder of identity and known hosts: `$XDG_CONFIG_HOME/rdt`, else `~/.config/rdt`.
-///
-/// # Errors
-/// [`FileError::NoFolder`].
 pub fn config_folder() -> Result<PathBuf, FileError> {
-    folder(env::var_os("XDG_CONFIG_HOME").map(PathBuf::from), env::home_dir(), ".config")
-}
-
-/// Returns the folder of resumption cookies: `$XDG_CACHE_HOME/rdt`, else `~/.cache/rdt`.
-///
-/// # Errors
-/// [`FileError::NoFolder`].
-pub fn cache_folder() -> Result<PathBuf, FileError> {
-    folder(env::var_os("XDG_CACHE_HOME").map(PathBuf::from), env::home_dir(), ".cache")
+    folder(env::var_os("XDG_CONFIG_HOME").map(PathBuf::from), env::home_dir())
 }
 
 /// A relative path in the variable is ignored (XDG Base Directory Specification).
-fn folder(xdg: Option<PathBuf>, home: Option<PathBuf>, default: &str) -> Result<PathBuf, FileError> {
-    let home = || home.filter(|home| home.is_absolute()).map(|home| home.join(default));
+fn folder(xdg: Option<PathBuf>, home: Option<PathBuf>) -> Result<PathBuf, FileError> {
+    let home = || home.filter(|home| home.is_absolute()).map(|home| home.join(".config"));
     let base = xdg.filter(|path| path.is_absolute()).or_else(home).ok_or(FileError::NoFolder)?;
     Ok(base.join("rdt"))
 }
@@ -66,14 +55,14 @@ pub(crate) fn refused(action: &'static str, path: &Path) -> impl FnOnce(io::Erro
 /// Opens a file, then checks it: a check before would judge another file than the one that is read.
 pub(crate) fn open(path: &Path, options: &mut OpenOptions, forbid: Forbid) -> Result<File, FileError> {
     let links = forbid == Forbid::WritingOfConfiguration;
-    system::set_flags(options, links);
+    system::prepare(options, links);
     let file = match options.open(path) {
-        Err(_) if !links && path.is_symlink() => return Err(FileError::Link { path: path.to_owned() }),
+        Err(_) if !links && path.is_symlink() => return Err(FileError::Link(path.to_owned())),
         result => result.map_err(refused("open", path))?,
     };
     let metadata = file.metadata().map_err(refused("read", path))?;
     if !metadata.is_file() {
-        return Err(FileError::NotRegular { path: path.to_owned() });
+        return Err(FileError::NotRegular(path.to_owned()));
     }
     system::check(path, &metadata, forbid)?;
     Ok(file)
@@ -90,7 +79,7 @@ pub(crate) fn read(path: &Path, file: &mut File) -> Result<Zeroizing<String>, Fi
     let mut bytes = Zeroizing::new(Vec::new());
     file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(refused("read", path))?;
     if bytes.len() as u64 > MAX_BYTES {
-        return Err(FileError::TooLong { path: path.to_owned() });
+        return Err(FileError::TooLong(path.to_owned()));
     }
     match std::str::from_utf8(&bytes) {
         Ok(text) => Ok(Zeroizing::new(text.to_owned())),
@@ -122,8 +111,7 @@ pub(crate) fn create(path: &Path, text: &str, entropy: &mut Entropy) -> Result<b
     let temporary = path.with_file_name(name);
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
-    system::set_file_mode(&mut options);
-    system::set_flags(&mut options, false);
+    system::prepare(&mut options, false);
     let mut file = options.open(&temporary).map_err(refused("make", &temporary))?;
     let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
     let linked = written.and_then(|()| match fs::hard_link(&temporary, path) {
@@ -165,7 +153,6 @@ pub(crate) fn open_locked(path: &Path, forbid: Forbid) -> Result<File, FileError
     make_folder_of(path)?;
     let mut options = OpenOptions::new();
     options.read(true).append(true).create(true);
-    system::set_file_mode(&mut options);
     let file = open(path, &mut options, forbid)?;
     for _ in 1..LOCK_ATTEMPTS {
         match system::lock(&file) {
@@ -194,13 +181,10 @@ mod system {
     use crate::FileError;
 
     /// Refuses links unless they are wanted. A pipe must not block until another program opens it.
-    pub(super) fn set_flags(options: &mut OpenOptions, links: bool) {
+    /// A file that is made has mode 0600.
+    pub(super) fn prepare(options: &mut OpenOptions, links: bool) {
         let links = if links { OFlags::empty() } else { OFlags::NOFOLLOW };
-        options.custom_flags((links | OFlags::NONBLOCK).bits().cast_signed());
-    }
-
-    pub(super) fn set_file_mode(options: &mut OpenOptions) {
-        options.mode(0o600);
+        options.custom_flags((links | OFlags::NONBLOCK).bits().cast_signed()).mode(0o600);
     }
 
     pub(super) fn set_folder_mode(builder: &mut DirBuilder) {
@@ -255,9 +239,7 @@ mod system {
     use super::Forbid;
     use crate::FileError;
 
-    pub(super) fn set_flags(_: &mut OpenOptions, _: bool) {}
-
-    pub(super) fn set_file_mode(_: &mut OpenOptions) {}
+    pub(super) fn prepare(_: &mut OpenOptions, _: bool) {}
 
     pub(super) fn set_folder_mode(_: &mut DirBuilder) {}
 
@@ -461,7 +443,7 @@ pub(crate) mod tests {
     #[test]
     fn folders_follow_xdg() {
         let path = |text: &str| Some(PathBuf::from(text));
-        let of = |xdg, home| folder(xdg, home, ".config").ok();
+        let of = |xdg, home| folder(xdg, home).ok();
         if cfg!(unix) {
             assert_eq!(of(path("/x"), path("/home/a")), path("/x/rdt"));
             assert_eq!(of(path("relative"), path("/home/a")), path("/home/a/.config/rdt"));
@@ -469,7 +451,7 @@ pub(crate) mod tests {
             assert_eq!(of(None, path("home")), None);
         }
         assert_eq!(
-            folder(None, None, "").unwrap_err().to_string(),
+            folder(None, None).unwrap_err().to_string(),
             "no folder for keys: set HOME, or name the file"
         );
     }

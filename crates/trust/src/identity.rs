@@ -1,14 +1,13 @@
 //! Private key of this side: one line `rdt-secret-1` and 52 characters of base32.
 
-use std::fs::OpenOptions;
 use std::io;
 use std::path::Path;
 
 use rdt_crypto::{Entropy, KeyError, StaticKey, base32};
 use zeroize::Zeroizing;
 
-use crate::files::{self, Forbid};
-use crate::{FileError, LineError, lines};
+use crate::lines::read_only_line;
+use crate::{FileError, LineError, files};
 
 /// First word of the line. The number changes with the kind of key.
 const KIND: &str = "rdt-secret-1";
@@ -19,10 +18,7 @@ const FIELDS: &str = "one line: rdt-secret-1 and a key";
 /// # Errors
 /// [`FileError`]: the file is missing, exposed, a link, or not an identity.
 pub fn load_identity(path: &Path) -> Result<StaticKey, FileError> {
-    let mut file = files::open(path, OpenOptions::new().read(true), Forbid::All)?;
-    let text = files::read(path, &mut file)?;
-    let (line, words) = lines::only_line(path, &text, FIELDS)?;
-    parse(&words).map_err(|reason| FileError::Line { path: path.to_owned(), line, reason })
+    read_only_line(path, FIELDS, parse)
 }
 
 /// Reads the private key of a file, and makes the file first if it is missing. The second value is
@@ -43,10 +39,10 @@ pub fn load_or_create_identity(path: &Path, entropy: &mut Entropy) -> Result<(St
     Ok(if made { (key, true) } else { (load_identity(path)?, false) })
 }
 
-fn parse(words: &[Zeroizing<String>]) -> Result<StaticKey, LineError> {
-    let [kind, key] = words else { return Err(LineError::Fields { expected: FIELDS }) };
-    if **kind != KIND {
-        return Err(LineError::Kind { found: kind.to_string(), expected: KIND });
+fn parse(words: &[&str]) -> Result<StaticKey, LineError> {
+    let &[kind, key] = words else { return Err(LineError::Fields(FIELDS)) };
+    if kind != KIND {
+        return Err(LineError::Kind { found: kind.to_owned(), expected: KIND });
     }
     let bytes = Zeroizing::new(base32::decode(key)?);
     let length = KeyError::Length { found: bytes.len(), expected: 32 };

@@ -4,7 +4,7 @@
 //! host port rdt-key-1 KEY 2026-11-23
 //! ```
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -58,11 +58,7 @@ impl KnownHosts {
     /// # Errors
     /// [`FileError`]: the file is exposed, a link, or has a line that cannot be read.
     pub fn check(&self, host: &str, port: u16, key: PublicKey) -> Result<Known, FileError> {
-        let host = normal_name(host)?;
-        match files::open(&self.path, OpenOptions::new().read(true), Forbid::Writing) {
-            Err(FileError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(Known::New),
-            file => self.check_in(&mut file?, &host, port, key).map(|(known, _)| known),
-        }
+        Ok(verdict(&self.keys(host, port)?, key))
     }
 
     /// Returns the key of a host and port, and its line, counted from 1. `None` without a key, and
@@ -71,21 +67,16 @@ impl KnownHosts {
     /// # Errors
     /// As [`check`](Self::check).
     pub fn key(&self, host: &str, port: u16) -> Result<Option<(PublicKey, usize)>, FileError> {
+        Ok(if let [key] = self.keys(host, port)?[..] { Some(key) } else { None })
+    }
+
+    /// Returns the keys of a host and port, and their lines. A file that does not exist has none.
+    fn keys(&self, host: &str, port: u16) -> Result<Vec<(PublicKey, usize)>, FileError> {
         let host = normal_name(host)?;
-        let mut file = match files::open(&self.path, OpenOptions::new().read(true), Forbid::Writing) {
-            Err(FileError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => return Ok(None),
-            file => file?,
-        };
-        let text = files::read(&self.path, &mut file)?;
-        let mut keys = Vec::new();
-        lines::for_each_line(&self.path, &text, |line, words| {
-            let found = parse(words)?;
-            if normal(found.0) == host && found.1 == port {
-                keys.push((found.2, line));
-            }
-            Ok(())
-        })?;
-        Ok(if let [key] = keys[..] { Some(key) } else { None })
+        match files::open(&self.path, OpenOptions::new().read(true), Forbid::Writing) {
+            Err(FileError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            file => self.keys_in(&files::read(&self.path, &mut file?)?, &host, port),
+        }
     }
 
     /// Compares a key with the file and appends it if it is new. For that the file is locked and
@@ -109,9 +100,10 @@ impl KnownHosts {
         }
         let host = normal_name(host)?;
         let mut file = files::open_locked(&self.path, Forbid::Writing)?;
-        let (known, ends_in_line) = self.check_in(&mut file, &host, port, key)?;
+        let text = files::read(&self.path, &mut file)?;
+        let known = verdict(&self.keys_in(&text, &host, port)?, key);
         if known == Known::New {
-            let separator = if ends_in_line { "" } else { "\n" };
+            let separator = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
             let line = format!("{separator}{host} {port} {KIND} {key} {}\n", date(now_s));
             let length = file.metadata().map_err(refused("write", &self.path))?.len();
             if let Err(error) = file.write_all(line.as_bytes()) {
@@ -123,37 +115,34 @@ impl KnownHosts {
         Ok(known)
     }
 
-    /// Returns the verdict, and whether the file is empty or ends with a line feed.
-    fn check_in(
-        &self,
-        file: &mut File,
-        host: &str,
-        port: u16,
-        key: PublicKey,
-    ) -> Result<(Known, bool), FileError> {
-        let text = files::read(&self.path, file)?;
-        let mut known = Known::New;
-        lines::for_each_line(&self.path, &text, |line, words| {
+    fn keys_in(&self, text: &str, host: &str, port: u16) -> Result<Vec<(PublicKey, usize)>, FileError> {
+        let mut keys = Vec::new();
+        lines::for_each_line(&self.path, text, |line, words| {
             let found = parse(words)?;
             if found.1 == port && normal(found.0) == host {
-                known = match known {
-                    _ if found.2 == key => Known::Same,
-                    Known::New => Known::Changed { expected: found.2, line },
-                    other => other,
-                };
+                keys.push((found.2, line));
             }
             Ok(())
         })?;
-        Ok((known, text.is_empty() || text.ends_with('\n')))
+        Ok(keys)
+    }
+}
+
+/// Compares a key with those of the file.
+fn verdict(keys: &[(PublicKey, usize)], key: PublicKey) -> Known {
+    match keys {
+        [] => Known::New,
+        keys if keys.iter().any(|(known, _)| *known == key) => Known::Same,
+        &[(expected, line), ..] => Known::Changed { expected, line },
     }
 }
 
 fn parse<'a>(words: &[&'a str]) -> Result<(&'a str, u16, PublicKey), LineError> {
     let &[host, port, kind, key, _date] = words else {
-        return Err(LineError::Fields { expected: "five words: host, port, rdt-key-1, key, date" });
+        return Err(LineError::Fields("five words: host, port, rdt-key-1, key, date"));
     };
     let number = port.parse().ok().filter(|&number| number != 0);
-    let port = number.ok_or_else(|| LineError::Port { found: port.to_owned() })?;
+    let port = number.ok_or_else(|| LineError::Port(port.to_owned()))?;
     if kind != KIND {
         return Err(LineError::Kind { found: kind.to_owned(), expected: KIND });
     }
@@ -169,7 +158,7 @@ pub(crate) fn normal_name(host: &str) -> Result<String, FileError> {
         || name.len() > 255
         || name.starts_with('#')
         || name.chars().any(|c| c.is_whitespace() || c.is_control());
-    if bad { Err(FileError::HostName { name: host.chars().take(80).collect() }) } else { Ok(name) }
+    if bad { Err(FileError::HostName(host.chars().take(80).collect())) } else { Ok(name) }
 }
 
 /// Returns a name in small letters and without its final dot: the resolver takes all spellings for

@@ -1,16 +1,16 @@
 //! Lines of a file, cut into words.
 
+use std::fs::OpenOptions;
 use std::path::Path;
 
-use zeroize::Zeroizing;
-
+use crate::files::{self, Forbid};
 use crate::{FileError, LineError};
 
 /// Calls a function with each line that is neither empty nor a comment, cut into words.
-pub(crate) fn for_each_line(
+pub(crate) fn for_each_line<'a>(
     path: &Path,
-    text: &str,
-    mut f: impl FnMut(usize, &[&str]) -> Result<(), LineError>,
+    text: &'a str,
+    mut f: impl FnMut(usize, &[&'a str]) -> Result<(), LineError>,
 ) -> Result<(), FileError> {
     for (i, line) in text.lines().enumerate() {
         let words: Vec<_> = line.split_whitespace().collect();
@@ -22,23 +22,24 @@ pub(crate) fn for_each_line(
     Ok(())
 }
 
-/// Returns the one line of a file that has a single value.
-pub(crate) fn only_line(
+/// Reads a file with a secret, whose only line `parse` reads. `expected` describes the line.
+pub(crate) fn read_only_line<T>(
     path: &Path,
-    text: &str,
     expected: &'static str,
-) -> Result<(usize, Vec<Zeroizing<String>>), FileError> {
+    parse: impl FnOnce(&[&str]) -> Result<T, LineError>,
+) -> Result<T, FileError> {
+    let mut file = files::open(path, OpenOptions::new().read(true), Forbid::All)?;
+    let text = files::read(path, &mut file)?;
     let mut found = None;
-    for_each_line(path, text, |line, words| {
-        if found.is_some() {
-            return Err(LineError::Fields { expected: "nothing after the first line" });
+    for_each_line(path, &text, |line, words| {
+        if found.replace((line, words.to_vec())).is_some() {
+            return Err(LineError::Fields("nothing after the first line"));
         }
-        found = Some((line, words.iter().map(|&word| Zeroizing::new(word.to_owned())).collect()));
         Ok(())
     })?;
-    found.ok_or_else(|| FileError::Line {
-        path: path.to_owned(),
-        line: text.lines().count().max(1),
-        reason: LineError::Fields { expected },
-    })
+    let (line, result) = match found {
+        Some((line, words)) => (line, parse(&words)),
+        None => (text.lines().count().max(1), Err(LineError::Fields(expected))),
+    };
+    result.map_err(|reason| FileError::Line { path: path.to_owned(), line, reason })
 }

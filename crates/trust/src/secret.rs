@@ -1,13 +1,12 @@
 //! A secret that both sides share: one line, base32 of 16 random bytes or more.
 
-use std::fs::OpenOptions;
 use std::path::Path;
 
 use rdt_crypto::{Entropy, SharedSecret, base32};
 use zeroize::Zeroizing;
 
-use crate::files::{self, Forbid};
-use crate::{FileError, lines};
+use crate::lines::read_only_line;
+use crate::{FileError, LineError, files};
 
 /// Random bytes of a secret that this module makes.
 const SECRET_BYTES: usize = 32;
@@ -18,16 +17,12 @@ const SECRET_BYTES: usize = 32;
 /// # Errors
 /// [`FileError`]: the file is missing, exposed, a link, or not a secret.
 pub fn load_secret(path: &Path) -> Result<SharedSecret, FileError> {
-    let mut file = files::open(path, OpenOptions::new().read(true), Forbid::All)?;
-    let text = files::read(path, &mut file)?;
     let expected = "one line: a secret in base32";
-    let (line, words) = lines::only_line(path, &text, expected)?;
-    let parse = || {
-        let [word] = &words[..] else { return Err(crate::LineError::Fields { expected }) };
+    read_only_line(path, expected, |words| {
+        let [word] = words else { return Err(LineError::Fields(expected)) };
         let bytes = Zeroizing::new(base32::decode(word)?);
         Ok(SharedSecret::new(&bytes)?)
-    };
-    parse().map_err(|reason| FileError::Line { path: path.to_owned(), line, reason })
+    })
 }
 
 /// Makes a file with a fresh secret of 32 bytes, mode 0600, and returns the secret.
@@ -38,7 +33,7 @@ pub fn create_secret(path: &Path, entropy: &mut Entropy) -> Result<SharedSecret,
     let bytes = Zeroizing::new(entropy.array::<SECRET_BYTES>());
     let line = Zeroizing::new(base32::encode(&*bytes) + "\n");
     if !files::create(path, &line, entropy)? {
-        return Err(FileError::Exists { path: path.to_owned() });
+        return Err(FileError::Exists(path.to_owned()));
     }
     Ok(SharedSecret::from_array(&bytes))
 }
