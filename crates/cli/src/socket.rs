@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use rdt_transport::SenderConfig;
-use rdt_trust::bind_any;
+use rdt_trust::bind_or_any;
 use rdt_udp::{SocketError, UdpOptions};
 
 use crate::args::target;
@@ -51,10 +51,7 @@ pub(crate) fn bind_asked<T>(
     asked: Option<SocketAddr>,
     bind: impl Fn(SocketAddr) -> io::Result<T>,
 ) -> Result<T, SocketError> {
-    let bound = match asked {
-        Some(address) => bind(address).map_err(|error| (address, error)),
-        None => bind_any(target::DEFAULT_PORT, bind),
-    };
+    let bound = bind_or_any(asked, target::DEFAULT_PORT, bind);
     bound.map_err(|(address, error)| SocketError::Bind { address, error })
 }
 

@@ -127,9 +127,6 @@ impl<F> Candidates<F> {
 
 /// Binds a socket by `bind` that reaches these addresses. A host without IPv6 may still have IPv6
 /// addresses of its peer, and reaches only the others.
-///
-/// # Errors
-/// The error of `bind`.
 pub fn bind_towards<T, E>(
     addresses: &[SocketAddr],
     bind: impl Fn(SocketAddr) -> Result<T, E>,
@@ -144,14 +141,16 @@ pub fn bind_towards<T, E>(
     }
 }
 
-/// Binds a socket by `bind` to this port of all interfaces: of IPv4 alone if the host has no IPv6.
-///
-/// # Errors
-/// The error of `bind`, and the address.
-pub fn bind_any<T>(
+/// Binds a socket by `bind` to the address that was asked for, else to this port of all interfaces:
+/// of IPv4 alone if the host has no IPv6.
+pub fn bind_or_any<T>(
+    asked: Option<SocketAddr>,
     port: u16,
     bind: impl Fn(SocketAddr) -> io::Result<T>,
 ) -> Result<T, (SocketAddr, io::Error)> {
+    if let Some(address) = asked {
+        return bind(address).map_err(|error| (address, error));
+    }
     let [ipv6, ipv4] = [(Ipv6Addr::UNSPECIFIED, port).into(), (Ipv4Addr::UNSPECIFIED, port).into()];
     match bind(ipv6) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err((ipv6, error)),
@@ -252,10 +251,10 @@ mod tests {
         let without_ipv6 = |any: SocketAddr| {
             if any.is_ipv6() { Err(io::ErrorKind::Unsupported.into()) } else { Ok(any) }
         };
-        assert_eq!(bind_any(5, without_ipv6).unwrap(), "0.0.0.0:5".parse().unwrap());
-        assert_eq!(bind_any(5, Ok).unwrap(), "[::]:5".parse().unwrap());
+        assert_eq!(bind_or_any(None, 5, without_ipv6).unwrap(), "0.0.0.0:5".parse().unwrap());
+        assert_eq!(bind_or_any(None, 5, Ok).unwrap(), "[::]:5".parse().unwrap());
         let in_use = |_| Err::<(), _>(io::ErrorKind::AddrInUse.into());
-        assert!(bind_any(5, in_use).unwrap_err().0.is_ipv6());
+        assert!(bind_or_any(None, 5, in_use).unwrap_err().0.is_ipv6());
     }
 
     #[test]

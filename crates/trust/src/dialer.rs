@@ -62,11 +62,6 @@ impl Dialer {
         Self { identity, secret, expected: Expected::Known(Arc::new(check)) }
     }
 
-    /// Returns the local key, which the peer sees if it proves its own.
-    pub fn identity(&self) -> &Arc<StaticKey> {
-        &self.identity
-    }
-
     /// Returns true if a ticket admits this side. It is good as long as the program that printed it
     /// runs.
     pub fn has_ticket(&self) -> bool {
@@ -260,7 +255,7 @@ mod tests {
         let dialer = dialer(&world, "host").unwrap();
         let initiator = dialer.initiator();
         assert_eq!((initiator.remote, initiator.secret), (None, None));
-        assert_eq!(initiator.local.as_ref().unwrap().public(), dialer.identity().public());
+        assert_eq!(initiator.local.as_ref().unwrap().public(), dialer.identity.public());
         world.take_said();
         assert!(trusts(&dialer, key(2)));
         let path = world.path("known_hosts");
@@ -383,7 +378,7 @@ mod tests {
         let host = dialer(&world, "host").unwrap();
         let ticket = dialer(&world, &world.ticket(2).to_string()).unwrap();
         let refused = |dialer: &Dialer, reason| dialer.refusal("peer", &Closed::Refused(reason));
-        let own = host.identity().public();
+        let own = host.identity.public();
         for (dialer, reason, start) in [
             (&host, RefuseReason::NotAdmitted, "peer does not admit this key"),
             (&host, RefuseReason::Secret, "peer does not know the secret"),
@@ -446,11 +441,11 @@ mod tests {
     #[test]
     fn identity_stays_the_same() {
         let world = World::new();
-        let first = dialer(&world, "host").unwrap().identity().public();
+        let first = dialer(&world, "host").unwrap().identity.public();
         let made =
             format!("made a new key, {}, in {}", first.fingerprint(), world.path("identity").display());
         assert_eq!(world.take_said(), [made]);
-        assert_eq!(dialer(&world, "other").unwrap().identity().public(), first);
+        assert_eq!(dialer(&world, "other").unwrap().identity.public(), first);
         assert!(world.take_said().is_empty());
     }
 }

@@ -51,14 +51,14 @@ enum State {
 }
 
 impl Issued {
-    /// Returns why the ticket does not admit a peer.
-    fn refusal(&self, peer: Option<PublicKey>, now_s: u64) -> Option<&'static str> {
+    /// Returns an error that says why the ticket does not admit a peer.
+    fn admits(&self, peer: Option<PublicKey>, now_s: u64) -> Result<(), &'static str> {
         match self.state {
-            State::Fresh if now_s < self.expires_s => None,
-            State::Fresh => Some("its ticket has expired"),
-            State::Used => Some("its ticket is used"),
-            State::Held(holder) if peer == Some(holder) => None,
-            State::Held(_) => Some("its ticket is another client's"),
+            State::Fresh if now_s < self.expires_s => Ok(()),
+            State::Fresh => Err("its ticket has expired"),
+            State::Used => Err("its ticket is used"),
+            State::Held(holder) if peer == Some(holder) => Ok(()),
+            State::Held(_) => Err("its ticket is another client's"),
         }
     }
 }
@@ -152,8 +152,7 @@ impl Gate {
         }
         let now_s = (self.surroundings.unix_time_s)();
         let tickets = self.tickets();
-        let issued = tickets.iter().find(|issued| issued.id == id).ok_or(UNKNOWN)?;
-        issued.refusal(peer, now_s).map_or(Ok(()), Err)
+        tickets.iter().find(|issued| issued.id == id).ok_or(UNKNOWN)?.admits(peer, now_s)
     }
 
     /// Looks a key up in the list. Peers are refused as busy while the file cannot be read for lack
@@ -194,13 +193,12 @@ impl Secrets for Gate {
         }
         let now_s = (self.surroundings.unix_time_s)();
         let tickets = self.tickets();
-        let issued = tickets.iter().find(|issued| issued.id == id);
-        let psk = match issued.map(|issued| (issued, issued.state)) {
-            None => Err(UNKNOWN),
+        let issued = tickets.iter().find(|issued| issued.id == id).ok_or(UNKNOWN);
+        let psk = issued.and_then(|issued| match issued.state {
             // The key of the peer is compared by `admit`, when it is known.
-            Some((issued, State::Held(_))) => Ok(issued.psk.clone()),
-            Some((issued, _)) => issued.refusal(None, now_s).map_or_else(|| Ok(issued.psk.clone()), Err),
-        };
+            State::Held(_) => Ok(issued.psk.clone()),
+            _ => issued.admits(None, now_s).map(|()| issued.psk.clone()),
+        });
         drop(tickets);
         // Without a PSK the handshake fails before `admit`.
         psk.map_err(|why| self.remark(|| format!("refused a peer: {why}"))).ok()
@@ -230,16 +228,15 @@ mod tests {
 
     use super::*;
     use crate::ListenOptions;
+    use crate::options::LIMITING_OPTIONS;
     use crate::tests::{World, key};
-
-    const OPTIONS: &str = "--allow FILE, --secret-file FILE or --ticket";
 
     fn admit(gate: &Gate, peer: Option<PublicKey>, secret: Option<SecretId>) -> Result<(), RefuseReason> {
         gate.admit(Admittee { peer, secret, aead: Aead::Aes128Gcm })
     }
 
     fn gate(world: &World, options: &ListenOptions) -> Gate {
-        options.gate("0.0.0.0:22346".parse().unwrap(), true, OPTIONS, &world.surroundings).unwrap()
+        options.gate("0.0.0.0:22346".parse().unwrap(), true, &world.surroundings).unwrap()
     }
 
     fn issue(gate: &Gate, kind: TicketUse) -> SecretId {
@@ -254,7 +251,7 @@ mod tests {
         let world = World::new();
         let gate = |address: &str, has_tickets, options: ListenOptions| {
             options
-                .gate(address.parse().unwrap(), has_tickets, OPTIONS, &world.surroundings)
+                .gate(address.parse().unwrap(), has_tickets, &world.surroundings)
                 .map(|gate| gate.is_open())
                 .map_err(|error| (error.code(), error.to_string()))
         };
@@ -262,7 +259,7 @@ mod tests {
         for address in ["0.0.0.0:1", "[::]:1", "192.0.2.1:1", "[::ffff:192.0.2.1]:1"] {
             let (code, sentence) = gate(address, false, none()).unwrap_err();
             let expected = format!(
-                "{address} can be reached from other hosts: say who may connect by {OPTIONS}, or allow every peer by --open"
+                "{address} can be reached from other hosts: say who may connect by {LIMITING_OPTIONS}, or allow every peer by --open"
             );
             assert_eq!((code, sentence), (USAGE, expected));
             assert_eq!(gate(address, true, none()), Ok(false));
@@ -380,7 +377,7 @@ mod tests {
     fn ticket_lives_at_least_as_long_as_asked() {
         let world = World::new();
         let options = world.listen_options();
-        let gate = options.gate("127.0.0.1:5".parse().unwrap(), true, "", &world.surroundings).unwrap();
+        let gate = options.gate("127.0.0.1:5".parse().unwrap(), true, &world.surroundings).unwrap();
         world.advance(59);
         let address = "192.0.2.1:5".parse().unwrap();
         let ticket = gate.issue(&[address], TicketUse::OneClient, 60).unwrap();

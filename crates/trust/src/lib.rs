@@ -89,18 +89,16 @@ use rdt_crypto::Entropy;
 
 pub use addresses::reachable;
 pub use allow::AllowList;
-pub use candidates::{ADDRESS_GIVE_UP, Attempt, AttemptEnd, Candidates, bind_any, bind_towards};
+pub use candidates::{ADDRESS_GIVE_UP, Attempt, AttemptEnd, Candidates, bind_or_any, bind_towards};
 pub use dialer::{ChangedKeyProof, Dialer};
 pub use error::{ChangedKey, TrustError};
 pub use file_error::{FileError, LineError};
-pub use files::{cache_folder, config_folder};
+pub use files::config_folder;
 pub use gate::{Gate, TicketUse};
 pub use identity::{load_identity, load_or_create_identity};
 pub use known_hosts::{Known, KnownHosts};
 #[cfg(feature = "options")]
-pub use options::{
-    ConnectOptions, ListenOptions, MaxRate, PathOptions, identity, parse_lifetime, parse_time,
-};
+pub use options::{ConnectOptions, ListenOptions, PathOptions, identity, parse_lifetime};
 #[cfg(feature = "tokio")]
 pub use race::{is_silent, race};
 #[cfg(all(feature = "options", feature = "tokio"))]

@@ -14,11 +14,13 @@ use rdt_transport::ConnectionConfig;
 use rdt_transport::congestion::Algorithm;
 
 use crate::{
-    AllowList, Dialer, Gate, KnownHosts, Remote, Surroundings, TrustError, config_folder, entropy,
+    AllowList, Dialer, FileError, Gate, KnownHosts, Remote, Surroundings, TrustError, config_folder, entropy,
     load_or_create_identity, load_secret,
 };
 
 const HEADING: &str = "Keys and permissions";
+/// Options that limit who is admitted.
+pub(crate) const LIMITING_OPTIONS: &str = "--allow FILE, --secret-file FILE or --tickets N";
 
 /// Options of the side that connects.
 #[derive(Debug, Clone, Default, Args)]
@@ -73,16 +75,7 @@ pub struct PathOptions {
     /// Limit on the rate of the data of a copy, or of what this side of a tunnel sends in each
     /// connection, such as 50mbit
     #[arg(long, value_name = "RATE", value_parser = rate)]
-    pub max_rate: Option<MaxRate>,
-}
-
-/// Largest rate, bytes per second, and the text that gave it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MaxRate {
-    /// Bytes per second.
-    pub bytes_per_s: u64,
-    /// As the user wrote it.
-    pub text: String,
+    pub max_rate: Option<u64>,
 }
 
 impl PathOptions {
@@ -92,7 +85,7 @@ impl PathOptions {
         config.sender.handshake_give_up = self.connect_give_up;
         config.sender.no_progress = self.no_progress;
         config.sender.congestion = self.cc;
-        config.sender.max_rate = self.max_rate.as_ref().map(|rate| rate.bytes_per_s);
+        config.sender.max_rate = self.max_rate;
         config
     }
 }
@@ -111,12 +104,8 @@ impl ConnectOptions {
             }
             Remote::Ticket(ticket) => Ok(Dialer::of_ticket(identity, ticket, surroundings)),
             Remote::Host { host, port } => {
-                let known = match &self.known_hosts {
-                    Some(path) => path.clone(),
-                    None => config_folder()?.join("known_hosts"),
-                };
+                let known = KnownHosts::new(or_default(self.known_hosts.as_deref(), "known_hosts")?);
                 let secret = secret(self.secret_file.as_deref())?;
-                let known = KnownHosts::new(known);
                 Ok(Dialer::of_host(identity, secret, known, (host, *port), surroundings))
             }
         }
@@ -124,8 +113,7 @@ impl ConnectOptions {
 }
 
 impl ListenOptions {
-    /// Reads the files. `has_tickets` is true if the program will issue tickets. `options` lists
-    /// the limiting options of this program, for the error message [`TrustError::Unprotected`].
+    /// Reads the files. `has_tickets` is true if the program will issue tickets.
     ///
     /// Without any option an address of the loopback interface admits every peer.
     ///
@@ -135,22 +123,18 @@ impl ListenOptions {
         &self,
         address: SocketAddr,
         has_tickets: bool,
-        options: &'static str,
         surroundings: &Surroundings,
     ) -> Result<Gate, TrustError> {
         let is_limited = has_tickets || self.allow.is_some() || self.secret_file.is_some();
         let is_open = self.open || !is_limited;
         if is_open && !self.open && !address.ip().to_canonical().is_loopback() {
-            return Err(TrustError::Unprotected { address, options });
+            return Err(TrustError::Unprotected { address, options: LIMITING_OPTIONS });
         }
         self.gate_of(identity(self.identity.as_deref(), surroundings)?, is_open, surroundings)
     }
 
     /// Reads the allowed keys and the secret of a program that has this key. `is_open` is true if
     /// it admits every peer.
-    ///
-    /// # Errors
-    /// [`TrustError`]: a file.
     pub fn gate_of(
         &self,
         identity: Arc<StaticKey>,
@@ -164,19 +148,18 @@ impl ListenOptions {
 }
 
 /// Reads the local key, or makes it. Without a path, the file is that of the user's folder.
-///
-/// # Errors
-/// [`TrustError`]: the file, or no folder for it.
 pub fn identity(path: Option<&Path>, surroundings: &Surroundings) -> Result<Arc<StaticKey>, TrustError> {
-    let path = match path {
-        Some(path) => path.to_owned(),
-        None => config_folder()?.join("identity"),
-    };
+    let path = or_default(path, "identity")?;
     let (key, is_new) = load_or_create_identity(&path, &mut entropy()?)?;
     if is_new {
         (surroundings.say)(&format!("made a new key, {}, in {}", key.public().fingerprint(), path.display()));
     }
     Ok(Arc::new(key))
+}
+
+/// Returns the path, or that of a file in the user's folder.
+fn or_default(path: Option<&Path>, name: &str) -> Result<PathBuf, FileError> {
+    path.map_or_else(|| Ok(config_folder()?.join(name)), |path| Ok(path.to_owned()))
 }
 
 /// Parses a controller that adapts to the path.
@@ -187,14 +170,15 @@ fn congestion(text: &str) -> Result<Algorithm, String> {
     }
 }
 
-fn rate(text: &str) -> Result<MaxRate, String> {
+/// Parses a rate, and returns bytes per second.
+fn rate(text: &str) -> Result<u64, String> {
     let bits = parse_bitrate(text).map_err(|error| error.to_string())?.as_bps_f64();
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive; saturates")]
     let bytes_per_s = (bits / 8.0) as u64;
     if bytes_per_s < 1000 {
         return Err("the rate must be at least 8kbit (per second)".to_owned());
     }
-    Ok(MaxRate { bytes_per_s, text: text.trim().to_owned() })
+    Ok(bytes_per_s)
 }
 
 fn secret(path: Option<&Path>) -> Result<Option<Arc<SharedSecret>>, TrustError> {
@@ -202,9 +186,6 @@ fn secret(path: Option<&Path>) -> Result<Option<Arc<SharedSecret>>, TrustError> 
 }
 
 /// Parses the lifetime of a ticket, from 1 min to a year.
-///
-/// # Errors
-/// A sentence for the user.
 pub fn parse_lifetime(text: &str) -> Result<Duration, String> {
     parse_time(text, Duration::from_secs(60), Duration::from_secs(365 * 24 * 3600))
 }
@@ -215,10 +196,7 @@ fn idle_timeout(text: &str) -> Result<Duration, String> {
 }
 
 /// Parses a time of whole seconds, minutes, hours or days within these limits.
-///
-/// # Errors
-/// A sentence for the user.
-pub fn parse_time(text: &str, min: Duration, max: Duration) -> Result<Duration, String> {
+fn parse_time(text: &str, min: Duration, max: Duration) -> Result<Duration, String> {
     let whole = |unit: &str, seconds: u64| {
         let number = text.strip_suffix(unit)?.parse::<u64>().ok()?;
         number.checked_mul(seconds).map(Duration::from_secs)
@@ -266,7 +244,7 @@ mod tests {
 
     #[test]
     fn rates_have_units_and_minimum() {
-        assert_eq!(rate("50mbit").unwrap().bytes_per_s, 6_250_000);
+        assert_eq!(rate("50mbit"), Ok(6_250_000));
         for text in ["50", "1kbit", "0mbit", "fast"] {
             assert!(rate(text).is_err(), "{text}");
         }

@@ -14,10 +14,10 @@ use crate::{ADDRESS_GIVE_UP, AttemptEnd, ChangedKeyProof, Dialer};
 /// Head start of an address before the next one is tried too (RFC 8305, section 5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
-/// Tries the addresses, each some time after the one before, with the parameters of `connect` and
-/// the keys of `dialer`. The first connection wins. A refusal without a proof fails the race only
-/// if no other address answers. If the peer says that it has another key than the file of known
-/// hosts, a second race asks for it, so that the user sees both.
+/// Tries the addresses that the endpoint's socket reaches, each some time after the one before,
+/// with the parameters of `connect` and the keys of `dialer`. The first connection wins. A refusal
+/// without a proof fails the race only if no other address answers. If the peer says that it has
+/// another key than the file of known hosts, a second race asks for it, so that the user sees both.
 ///
 /// # Errors
 /// The refusal, or the failure of the last attempt.
@@ -27,10 +27,11 @@ pub async fn race(
     dialer: &Dialer,
     connect: impl Fn(InitiatorConfig) -> Connect,
 ) -> Result<(Stream, SocketAddr), ConnectError> {
+    let is_ipv4 = endpoint.local_addr().is_ipv4();
+    let reached = addresses.iter().copied().filter(|address| address.is_ipv4() || !is_ipv4);
     let (mut key_proof, mut keys) = (ChangedKeyProof::default(), dialer.initiator());
     loop {
-        let ended = race_with(endpoint, addresses, || connect(keys.clone())).await;
-        match ended {
+        match race_with(endpoint, reached.clone(), || connect(keys.clone())).await {
             Ok(connected) => return Ok(connected),
             Err(error) => keys = key_proof.next(Some(dialer), error, ConnectError::closed)?,
         }
@@ -44,11 +45,11 @@ pub fn is_silent(closed: &Closed) -> bool {
 
 async fn race_with(
     endpoint: &Endpoint,
-    addresses: &[SocketAddr],
+    addresses: impl Iterator<Item = SocketAddr>,
     connect: impl Fn() -> Connect,
 ) -> Result<(Stream, SocketAddr), ConnectError> {
     let mut attempts = JoinSet::new();
-    let mut rest = addresses.iter().copied();
+    let mut rest = addresses.peekable();
     let (mut last, mut refusal) = (None, None);
     loop {
         if let Some(address) = rest.next() {
@@ -57,8 +58,8 @@ async fn race_with(
                 endpoint.connect(address, connect).await.map(|stream| (stream, address))
             });
         }
-        let next =
-            async { if rest.len() == 0 { std::future::pending().await } else { sleep(ATTEMPT_DELAY).await } };
+        let is_last = rest.peek().is_none();
+        let next = async { if is_last { std::future::pending().await } else { sleep(ATTEMPT_DELAY).await } };
         let others_fail = async {
             match &refusal {
                 Some((since, _)) => sleep_until(*since + ADDRESS_GIVE_UP).await,
@@ -69,7 +70,7 @@ async fn race_with(
             ended = attempts.join_next() => match ended {
                 Some(Ok(Ok(connected))) => return Ok(connected),
                 Some(Ok(Err(error))) => {
-                    match attempt_end(&error) {
+                    match error.closed().map_or(AttemptEnd::Final, AttemptEnd::of) {
                         AttemptEnd::Final => return Err(error),
                         AttemptEnd::Unproved if refusal.is_none() => {
                             refusal = Some((Instant::now(), error));
@@ -78,7 +79,7 @@ async fn race_with(
                     }
                     false
                 }
-                None => rest.len() == 0,
+                None => is_last,
                 // The task was cancelled with the runtime.
                 Some(Err(_)) => false,
             },
@@ -90,8 +91,4 @@ async fn race_with(
             return Err(refusal.map(|(_, error)| error).or(last).unwrap_or_else(gone));
         }
     }
-}
-
-fn attempt_end(error: &ConnectError) -> AttemptEnd {
-    error.closed().map_or(AttemptEnd::Final, AttemptEnd::of)
 }

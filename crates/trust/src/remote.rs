@@ -83,12 +83,16 @@ pub fn is_ticket(text: &str) -> bool {
         && (!rest.contains('.') || word.split('.').any(|label| label.len() > MAX_LABEL_BYTES))
 }
 
-/// Returns the addresses to try, in order. Resolves a name on another thread. Empty if the name has
+/// Returns the addresses to try, in order. Resolves a name on another thread, and fails if it has
 /// no address.
 #[cfg(feature = "tokio")]
-pub async fn resolve(remote: &Remote) -> Vec<SocketAddr> {
+pub async fn resolve(remote: &Remote) -> Result<Vec<SocketAddr>, rdt_program::Failure> {
     let owned = remote.clone();
-    tokio::task::spawn_blocking(move || owned.addresses()).await.unwrap_or_default()
+    let addresses = tokio::task::spawn_blocking(move || owned.addresses()).await.unwrap_or_default();
+    if addresses.is_empty() {
+        return Err(rdt_program::Failure::no_such_host(&remote.name()));
+    }
+    Ok(addresses)
 }
 
 fn read_ticket(path: &Path) -> Result<String, TrustError> {

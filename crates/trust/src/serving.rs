@@ -7,9 +7,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rdt_crypto::PublicKey;
 use rdt_endpoint::tokio::{Endpoint, Listener, Stream};
-use rdt_endpoint::{EndpointConfig, Listen, ListenError};
+use rdt_endpoint::{EndpointConfig, Listen};
+use rdt_program::Failure;
 use rdt_program::files::raise_descriptor_limit;
 use rdt_program::memory::return_soon;
 use rdt_transport::{ConnectionConfig, RefuseReason};
@@ -20,8 +20,6 @@ use tokio::time::timeout;
 
 use crate::{Gate, ListenOptions, Surroundings, TicketUse, TrustError, reachable};
 
-/// Options that limit who is admitted, for [`TrustError::Unprotected`].
-pub const LIMITING_OPTIONS: &str = "--allow FILE, --secret-file FILE or --tickets N";
 const DEFAULT_TICKET_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 /// Time for the last packets of connections before a program ends: a CLOSE, or the confirmation of
 /// the last bytes over a path with loss.
@@ -60,41 +58,15 @@ impl TicketOptions<'_> {
     }
 }
 
-/// What a server tells its user at the start.
-#[derive(Debug, Clone)]
-pub struct Announcement {
-    /// Address of the socket.
-    pub address: SocketAddr,
-    /// Key of the server.
-    pub key: PublicKey,
-    /// Tickets, as text.
-    pub tickets: Vec<String>,
-}
-
-impl Announcement {
-    /// Returns the event of `--json`.
-    pub fn event(&self) -> Value {
-        json!({
-            "event": "listening",
-            "address": self.address.to_string(),
-            "key": self.key.to_string(),
-            "fingerprint": self.key.fingerprint(),
-            "tickets": self.tickets,
-        })
-    }
-}
-
-/// Issues `count` tickets for a server at `bound`, and remarks its address and key.
-///
-/// # Errors
-/// [`TrustError`]: no random numbers.
+/// Issues `count` tickets for a server at `bound`, and remarks its address and key. Returns the
+/// tickets, one a line, and the event of `--json`.
 pub fn announce(
     gate: &Gate,
     bound: SocketAddr,
     options: &TicketOptions<'_>,
     count: u16,
     surroundings: &Surroundings,
-) -> Result<Announcement, TrustError> {
+) -> Result<(String, Value), TrustError> {
     let key = gate.identity().public();
     (surroundings.say)(&format!("listening on {bound}, key {}", key.fingerprint()));
     let addresses = reachable(bound, options.advertise);
@@ -105,7 +77,14 @@ pub fn announce(
     if gate.is_open() {
         (surroundings.say)("every peer that reaches this address is admitted");
     }
-    Ok(Announcement { address: bound, key, tickets })
+    let event = json!({
+        "event": "listening",
+        "address": bound.to_string(),
+        "key": key.to_string(),
+        "fingerprint": key.fingerprint(),
+        "tickets": tickets,
+    });
+    Ok((tickets.join("\n"), event))
 }
 
 /// Returns the limit on sessions: `wanted`, or with a warning as many as the limit on descriptors
@@ -127,9 +106,6 @@ fn session_limit_of(wanted: u32, each: u64, descriptors: u64) -> u32 {
 
 /// Returns the configuration of a server's socket. If it `is_open`, hosts share the connections, so
 /// that a few cannot keep all others away.
-///
-/// # Errors
-/// No random numbers.
 pub fn server_endpoint(max_connections: u32, is_open: bool) -> io::Result<EndpointConfig> {
     let mut config = EndpointConfig::new()?;
     config.max_connections = max_connections as usize;
@@ -139,35 +115,30 @@ pub fn server_endpoint(max_connections: u32, is_open: bool) -> io::Result<Endpoi
 
 /// Listens for the peers that a gate admits. While all places are taken, peers are refused as busy.
 /// The endpoint's own limit does not count sessions that outlive their connections.
-///
-/// # Errors
-/// If the endpoint listens already, or has ended.
 pub fn listen(
     endpoint: &Endpoint,
     gate: &Arc<Gate>,
     config: ConnectionConfig,
     places: &Arc<Semaphore>,
-) -> Result<Listener, ListenError> {
+) -> Result<Listener, Failure> {
     let mut responder = gate.responder(config);
     let (admit, places) = (responder.admit, Arc::clone(places));
     responder.admit = Arc::new(move |admittee| match places.available_permits() {
         0 => Err(RefuseReason::Busy),
         _ => admit(admittee),
     });
-    endpoint.listen(Listen { responder, ..Listen::new(Arc::clone(gate.identity())) })
+    let listener = endpoint.listen(Listen { responder, ..Listen::new(Arc::clone(gate.identity())) });
+    listener.map_err(|error| Failure::system("listen")(error.into()))
 }
 
 /// Accepts connections until `stop`, and starts a session for each, which takes one of the places.
 /// Returns the sessions. A session returns true if the stop cut it.
-///
-/// # Errors
-/// If the endpoint has ended.
 pub async fn accept_until<F>(
     listener: &Listener,
     places: &Arc<Semaphore>,
     stop: impl Future<Output = ()>,
     mut session: impl FnMut(Stream) -> F,
-) -> Result<JoinSet<bool>, ListenError>
+) -> Result<JoinSet<bool>, Failure>
 where
     F: Future<Output = bool> + Send + 'static,
 {
@@ -191,7 +162,7 @@ where
                 Err(error) => {
                     // The sessions find out too, and reset their TCP connections.
                     linger(listener.endpoint(), sessions).await;
-                    return Err(error);
+                    return Err(Failure::system("accept")(error.into()));
                 }
             },
             Some(_) = sessions.join_next() => return_soon(),
@@ -246,10 +217,12 @@ mod tests {
     fn announcement_has_tickets_and_remarks() {
         let world = World::new();
         let bound = "127.0.0.1:5000".parse().unwrap();
-        let gate = world.listen_options().gate(bound, true, LIMITING_OPTIONS, &world.surroundings).unwrap();
+        let gate = world.listen_options().gate(bound, true, &world.surroundings).unwrap();
         world.take_said();
-        let told = announce(&gate, bound, &NONE, 2, &world.surroundings).unwrap();
-        assert_eq!((told.address, told.tickets.len(), told.key), (bound, 2, gate.identity().public()));
+        let (tickets, event) = announce(&gate, bound, &NONE, 2, &world.surroundings).unwrap();
+        let key = gate.identity().public().to_string();
+        assert_eq!((&event["address"], &event["key"]), (&json!("127.0.0.1:5000"), &json!(key)));
+        assert_eq!((tickets.lines().count(), &event["tickets"][1]), (2, &json!(tickets.lines().last())));
         assert!(world.take_said()[0].starts_with("listening on 127.0.0.1:5000, key "));
     }
 }

@@ -152,7 +152,6 @@ fn check_addresses(addresses: &[SocketAddr]) -> Result<(), TicketError> {
     Ok(())
 }
 
-/// Takes bytes from the front.
 fn take<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], TicketError> {
     let (bytes, after) = rest.split_first_chunk().ok_or(TicketError::Contents("it is too short"))?;
     *rest = after;

@@ -134,7 +134,6 @@ pub(crate) struct MemoryArgs {
 }
 
 impl MemoryArgs {
-    /// Sets the limits of an endpoint.
     pub(crate) fn limit(&self, config: &mut EndpointConfig) {
         let all = self.memory.unwrap_or_else(|| default_memory(host_memory()));
         (config.memory_limit, config.connection_memory_limit) = (all, all / 4);

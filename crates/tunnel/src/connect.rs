@@ -10,6 +10,7 @@ use rdt_program::files::raise_descriptor_limit;
 use rdt_program::memory::return_soon;
 use rdt_program::{Failure, TaskStop};
 use rdt_trust::Remote;
+use rdt_trust::serving::linger;
 use serde_json::json;
 use tokio::io::{Join, Stdin, Stdout, join, stdin, stdout};
 use tokio::net::{TcpListener, TcpStream};
@@ -21,13 +22,12 @@ use crate::copy::Local;
 use crate::link::Link;
 use crate::report::Report;
 use crate::session::{Outcome, carry};
-use crate::{Ended, finish};
 
 /// Pause after a failed `accept`, usually because too many files are open.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Listens on a TCP port until the program is stopped.
-pub(crate) async fn connect(args: &ConnectArgs, report: &Report, stop: &TaskStop) -> Result<Ended, Failure> {
+pub(crate) async fn connect(args: &ConnectArgs, report: &Report, stop: &TaskStop) -> Result<usize, Failure> {
     raise_descriptor_limit();
     let listener =
         TcpListener::bind(args.listen).await.map_err(|error| Failure::bind(args.listen, &error))?;
@@ -35,7 +35,7 @@ pub(crate) async fn connect(args: &ConnectArgs, report: &Report, stop: &TaskStop
     let link = link(&args.remote, report).await?;
     tokio::select! {
         tested = link.test() => tested?,
-        () = stop.wait() => return Ok(Ended { open: 0 }),
+        () = stop.wait() => return Ok(0),
     }
     let metrics = report.serve_metrics(&args.metrics)?;
     announce(report, bound, &link.name(), metrics);
@@ -58,16 +58,16 @@ fn announce(report: &Report, bound: SocketAddr, name: &str, metrics: Option<Sock
 }
 
 /// Passes the standard input and output.
-pub(crate) async fn stdio(args: &StdioArgs, report: &Report, stop: &TaskStop) -> Result<Ended, Failure> {
+pub(crate) async fn stdio(args: &StdioArgs, report: &Report, stop: &TaskStop) -> Result<usize, Failure> {
     let link = link(&args.remote, report).await?;
     let stream = tokio::select! {
         stream = link.open() => stream?,
         () = stop.wait() => return Err(Failure::interrupted()),
     };
     let outcome = carry(report, stop, "stdio", join(stdin(), stdout()), stream).await;
-    finish(link.endpoint(), JoinSet::new()).await;
+    linger(link.endpoint(), JoinSet::new()).await;
     match outcome {
-        Outcome::Finished => Ok(Ended { open: 0 }),
+        Outcome::Finished => Ok(0),
         Outcome::LocalFailed(error) => {
             Err(Failure::new(IO, format_args!("standard input or output: {error}")))
         }
@@ -90,7 +90,7 @@ pub(crate) async fn accept_all(
     link: Arc<Link>,
     report: &Report,
     stop: &TaskStop,
-) -> Result<Ended, Failure> {
+) -> Result<usize, Failure> {
     let mut sessions = JoinSet::new();
     let stopped = link.endpoint().stopped();
     tokio::pin!(stopped);
@@ -111,9 +111,9 @@ pub(crate) async fn accept_all(
                 }
             },
             Some(_) = sessions.join_next() => return_soon(),
-            () = stop.wait() => return Ok(finish(link.endpoint(), sessions).await),
+            () = stop.wait() => return Ok(linger(link.endpoint(), sessions).await),
             reason = &mut stopped => {
-                finish(link.endpoint(), sessions).await;
+                linger(link.endpoint(), sessions).await;
                 return Err(Failure::system("the endpoint has ended")(io::Error::other(reason)));
             }
         }

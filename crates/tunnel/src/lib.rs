@@ -29,11 +29,8 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser};
-use rdt_endpoint::tokio::Endpoint;
 use rdt_program::exit::{CANNOT_CREATE, INTERRUPTED};
-use rdt_program::{Console, Failure, TaskStop, rejection, start_logging};
-use rdt_trust::serving::linger;
-use tokio::task::JoinSet;
+use rdt_program::{Console, Failure, Remarks, TaskStop, rejection, start_logging};
 
 use crate::args::{Arguments, Command, KeyArgs, OutputArgs, SecretArgs};
 use crate::report::Report;
@@ -59,10 +56,10 @@ fn run(command: &Command) -> u8 {
         Command::Stdio(args) => &OutputArgs { quiet: args.quiet, json: false },
         Command::Key(_) | Command::Secret(_) => &quiet,
     };
-    let report = Report::new(console, output);
+    let report = Report::new(console, output, Remarks::in_background());
     let code = match dispatch(command, &report) {
-        Ok(Ended { open: 0 }) => 0,
-        Ok(Ended { .. }) => INTERRUPTED,
+        Ok(0) => 0,
+        Ok(_) => INTERRUPTED,
         Err(failure) => {
             if let Some(sentence) = failure.sentence() {
                 report.fail(sentence);
@@ -80,50 +77,37 @@ fn run(command: &Command) -> u8 {
     }
 }
 
-/// End of a program that was stopped, or had nothing left to do.
-#[derive(Debug)]
-struct Ended {
-    /// Sessions that were open when it was stopped.
-    open: usize,
+/// Runs a command. Returns the number of sessions that were open when it was stopped.
+fn dispatch(command: &Command, report: &Report) -> Result<usize, Failure> {
+    match command {
+        Command::Key(args) => print_key(args, report).map(|()| 0),
+        Command::Secret(args) => make_secret(args).map(|()| 0),
+        Command::Serve(args) => until_stopped(async |stop| serve::serve(args, report, stop).await),
+        Command::Connect(args) => until_stopped(async |stop| connect::connect(args, report, stop).await),
+        Command::Stdio(args) => until_stopped(async |stop| connect::stdio(args, report, stop).await),
+    }
 }
 
-fn dispatch(command: &Command, report: &Report) -> Result<Ended, Failure> {
-    match command {
-        Command::Key(args) => return print_key(args, report),
-        Command::Secret(args) => return make_secret(args),
-        Command::Serve(_) | Command::Connect(_) | Command::Stdio(_) => {}
-    }
+fn until_stopped(run: impl AsyncFnOnce(&TaskStop) -> Result<usize, Failure>) -> Result<usize, Failure> {
     let stop = TaskStop::at_interrupt();
     let stop = stop.map_err(|error| Failure::system("no handler of Ctrl-C")(std::io::Error::other(error)))?;
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.enable_all().build().map_err(Failure::system("cannot start threads"))?;
-    let result = runtime.block_on(async {
-        match command {
-            Command::Serve(args) => serve::serve(args, report, &stop).await,
-            Command::Connect(args) => connect::connect(args, report, &stop).await,
-            Command::Stdio(args) => connect::stdio(args, report, &stop).await,
-            Command::Key(_) | Command::Secret(_) => Ok(Ended { open: 0 }),
-        }
-    });
+    let result = runtime.block_on(run(&stop));
     // A read of the standard input cannot be cancelled, and must not delay the end.
     runtime.shutdown_background();
     result
 }
 
-/// Waits for the sessions, which the stop has ended, and for their last packets.
-async fn finish(endpoint: &Endpoint, sessions: JoinSet<bool>) -> Ended {
-    Ended { open: linger(endpoint, sessions).await }
-}
-
-fn print_key(args: &KeyArgs, report: &Report) -> Result<Ended, Failure> {
+fn print_key(args: &KeyArgs, report: &Report) -> Result<(), Failure> {
     let key = rdt_trust::identity(args.identity.as_deref(), &report.surroundings())?.public();
     report.result(&key.to_string(), || serde_json::Value::Null);
-    Ok(Ended { open: 0 })
+    Ok(())
 }
 
-fn make_secret(args: &SecretArgs) -> Result<Ended, Failure> {
+fn make_secret(args: &SecretArgs) -> Result<(), Failure> {
     let mut entropy = rdt_trust::os_entropy().map_err(Failure::system("no random numbers"))?;
     rdt_trust::create_secret(&args.file, &mut entropy)
         .map_err(|error| Failure::new(CANNOT_CREATE, format_args!("cannot make the secret: {error}")))?;
-    Ok(Ended { open: 0 })
+    Ok(())
 }

@@ -11,7 +11,7 @@ use rdt_endpoint::{Connect, ConnectError, EndpointConfig, StreamError};
 use rdt_program::Failure;
 use rdt_program::exit::{PEER_CLOSED, TIMEOUT};
 use rdt_transport::{Closed, ConnectionConfig, InitiatorConfig};
-use rdt_trust::{Dialer, PathOptions, Remote, bind_towards, race};
+use rdt_trust::{Dialer, PathOptions, Remote, bind_towards, race, resolve};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
@@ -112,13 +112,9 @@ impl Link {
 
     /// Notes how a connection ended, and says once that the peer is gone.
     pub(crate) fn note_end(&self, end: &PeerEnd) {
-        if let PeerEnd::Lost(why) = end {
-            self.note_lost(why);
-        }
-    }
-
-    fn note_lost(&self, why: &str) {
-        if self.answers.swap(false, Ordering::Relaxed) {
+        if let PeerEnd::Lost(why) = end
+            && self.answers.swap(false, Ordering::Relaxed)
+        {
             self.was_lost.store(true, Ordering::Relaxed);
             let name = self.name();
             self.report.remark(&format!("{name} is gone: {why}. New connections will be tried"));
@@ -130,9 +126,6 @@ impl Link {
         let mut addresses = self.addresses().clone();
         if addresses.is_empty() {
             addresses = resolve(&self.remote).await?;
-            if self.endpoint.local_addr().is_ipv4() {
-                addresses.retain(SocketAddr::is_ipv4);
-            }
         }
         match race(&self.endpoint, &addresses, &self.dialer, |keys| self.connect_config(keys)).await {
             Ok((stream, address)) => {
@@ -193,9 +186,4 @@ impl Link {
         let code = if matches!(end, PeerEnd::Lost(_)) { TIMEOUT } else { PEER_CLOSED };
         refusal.map_or_else(|| Failure::new(code, format_args!("{name}: {end}")).because(end), Failure::from)
     }
-}
-
-async fn resolve(remote: &Remote) -> Result<Vec<SocketAddr>, Failure> {
-    let addresses = rdt_trust::resolve(remote).await;
-    if addresses.is_empty() { Err(Failure::no_such_host(&remote.name())) } else { Ok(addresses) }
 }

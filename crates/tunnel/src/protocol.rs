@@ -57,13 +57,11 @@ pub(crate) enum PeerEnd {
     /// The program at the other end was stopped.
     #[error("rdt-tunnel at the other end was stopped")]
     Stopped,
-    /// The peer refused the connection.
     #[error("{0}")]
     Refused(RefuseReason),
     /// The path or the peer is gone.
     #[error("{0}")]
     Lost(String),
-    /// Any other reason.
     #[error("{0}")]
     Other(String),
 }
@@ -99,7 +97,6 @@ impl PeerEnd {
         }
     }
 
-    /// Returns the word in JSON lines.
     pub(crate) fn word(&self) -> &'static str {
         match self {
             Self::Target(_) => "target",

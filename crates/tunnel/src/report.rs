@@ -46,12 +46,10 @@ struct Totals {
     open: Mutex<BTreeMap<u64, Arc<Counters>>>,
 }
 
-/// Connection in progress.
 #[derive(Debug)]
 pub(crate) struct Opened {
     number: u64,
     since: Instant,
-    /// Bytes moved so far.
     pub(crate) counters: Arc<Counters>,
 }
 
@@ -82,12 +80,7 @@ impl Totals {
 impl Report {
     /// Creates the output. Remarks are made while the endpoint is locked, so a reader that pauses
     /// must not delay them.
-    pub(crate) fn new(console: Console, output: &OutputArgs) -> Self {
-        Self::with_remarks(console, output, Remarks::in_background())
-    }
-
-    /// Same as [`Report::new`], with another way for remarks.
-    pub(crate) fn with_remarks(console: Console, output: &OutputArgs, remarks: Remarks) -> Self {
+    pub(crate) fn new(console: Console, output: &OutputArgs, remarks: Remarks) -> Self {
         let output = Output::new("rdt-tunnel", (output.quiet, output.json), console, remarks);
         Self { output, totals: Arc::default(), started_at: Instant::now() }
     }

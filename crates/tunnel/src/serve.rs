@@ -8,9 +8,9 @@ use std::time::Duration;
 use rdt_endpoint::tokio::{Endpoint, Listener, Stream};
 use rdt_program::host_port::HostPort;
 use rdt_program::{Failure, TaskStop};
-use rdt_trust::bind_any;
+use rdt_trust::bind_or_any;
 use rdt_trust::serving::{
-    LIMITING_OPTIONS, TicketOptions, accept_until, announce, listen, server_endpoint, session_limit,
+    TicketOptions, accept_until, announce, linger, listen, server_endpoint, session_limit,
 };
 use serde_json::json;
 use tokio::io::AsyncReadExt;
@@ -23,7 +23,6 @@ use crate::copy::Local;
 use crate::protocol::{Code, OPEN, connection};
 use crate::report::Report;
 use crate::session::{Outcome, carry};
-use crate::{Ended, finish};
 
 /// Time for the first byte of a stream. The client sends it with the handshake.
 const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(20);
@@ -31,7 +30,7 @@ const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(20);
 const TARGET_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs until it is stopped.
-pub(crate) async fn serve(args: &ServeArgs, report: &Report, stop: &TaskStop) -> Result<Ended, Failure> {
+pub(crate) async fn serve(args: &ServeArgs, report: &Report, stop: &TaskStop) -> Result<usize, Failure> {
     let trust = &args.trust;
     let options =
         TicketOptions { tickets: args.tickets, lifetime: args.ticket_lifetime, advertise: &args.advertise };
@@ -40,22 +39,14 @@ pub(crate) async fn serve(args: &ServeArgs, report: &Report, stop: &TaskStop) ->
     let max_connections = session_limit(args.max_connections, 1, &surroundings);
     let endpoint = bind(args, max_connections)?;
     let bound = endpoint.local_addr();
-    let gate = Arc::new(trust.gate(bound, tickets > 0, LIMITING_OPTIONS, &surroundings)?);
+    let gate = Arc::new(trust.gate(bound, tickets > 0, &surroundings)?);
     let metrics = report.serve_metrics(&args.metrics)?;
-    let announcement = announce(&gate, bound, &options, tickets, &surroundings)?;
-    report.result(&announcement.tickets.join("\n"), || {
-        let mut event = announcement.event();
-        event["metrics"] = json!(metrics.map(|address| address.to_string()));
-        event
-    });
-    let dial = {
-        let to = args.to.clone();
-        move || connect_target(to.clone())
-    };
+    let (tickets, mut event) = announce(&gate, bound, &options, tickets, &surroundings)?;
+    event["metrics"] = json!(metrics.map(|address| address.to_string()));
+    report.result(&tickets, || event);
     let places = Arc::new(Semaphore::new(max_connections as usize));
-    let listener = listen(&endpoint, &gate, connection(&args.path), &places)
-        .map_err(|error| Failure::system("listen")(error.into()))?;
-    accept_all(listener, &places, dial, report, stop).await
+    let listener = listen(&endpoint, &gate, connection(&args.path), &places)?;
+    accept_all(listener, &places, || connect_target(args.to.clone()), report, stop).await
 }
 
 /// Binds the UDP socket. If this host has no IPv6, the default address is that of all IPv4
@@ -66,10 +57,7 @@ fn bind(args: &ServeArgs, max_connections: u32) -> Result<Endpoint, Failure> {
         args.memory.limit(&mut config);
         Endpoint::bind(address, config)
     };
-    let bound = match args.listen {
-        Some(address) => bind(address).map_err(|error| (address, error)),
-        None => bind_any(DEFAULT_PORT, bind),
-    };
+    let bound = bind_or_any(args.listen, DEFAULT_PORT, bind);
     bound.map_err(|(address, error)| Failure::bind(address, &error))
 }
 
@@ -87,7 +75,7 @@ pub(crate) async fn accept_all<L, D, F>(
     dial: D,
     report: &Report,
     stop: &TaskStop,
-) -> Result<Ended, Failure>
+) -> Result<usize, Failure>
 where
     L: Local + Send + 'static,
     D: Fn() -> F,
@@ -97,10 +85,10 @@ where
         let (report, stop, target) = (report.clone(), stop.clone(), dial());
         async move { session(stream, target, &report, &stop).await }
     });
-    let sessions = accepted.await.map_err(|error| Failure::system("accept")(error.into()))?;
+    let sessions = accepted.await?;
     let endpoint = listener.endpoint().clone();
     drop(listener);
-    Ok(finish(&endpoint, sessions).await)
+    Ok(linger(&endpoint, sessions).await)
 }
 
 /// Handles one connection of a client. Returns true if the stop cut it.

@@ -23,8 +23,8 @@ use crate::args::OutputArgs;
 use crate::copy::Local;
 use crate::link::Link;
 use crate::report::Report;
+use crate::serve;
 use crate::session::{Outcome, carry};
-use crate::{Ended, serve};
 
 const PATH: PathOptions = PathOptions {
     idle_timeout: Duration::from_secs(30),
@@ -47,7 +47,7 @@ struct World {
     gate: Arc<Gate>,
     server: SocketAddr,
     places: Arc<Semaphore>,
-    serving: JoinHandle<Result<Ended, Failure>>,
+    serving: JoinHandle<Result<usize, Failure>>,
     /// Far ends of the connections to the target.
     targets: mpsc::UnboundedReceiver<DuplexStream>,
     _watchdog: Watchdog,
@@ -69,12 +69,16 @@ impl World {
     ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let network = Network::new(path, 7).unwrap();
-        let report = Report::new(Console::default(), &OutputArgs { quiet: true, json: false });
+        let report = Report::new(
+            Console::default(),
+            &OutputArgs { quiet: true, json: false },
+            Remarks::in_background(),
+        );
         let endpoint = Endpoint::on_network(&network).unwrap();
         let server = endpoint.local_addr();
         let identity = Some(folder.path().join("server"));
         let options = options(ListenOptions { identity, ..ListenOptions::default() }, &folder);
-        let gate = options.gate(server, !options.open, "", &report.surroundings()).unwrap();
+        let gate = options.gate(server, !options.open, &report.surroundings()).unwrap();
         let gate = Arc::new(gate);
         let (stop, flag) = watch::channel(false);
         let (tell, targets) = mpsc::unbounded_channel();
@@ -196,7 +200,7 @@ async fn both_directions_arrive_over_path_with_loss() {
     assert!(at_target == up && at_client == down);
     assert!(matches!(end_of(outcome).await, Outcome::Finished));
     world.stop.send_replace(true);
-    assert_eq!(world.serving.await.unwrap().unwrap().open, 0);
+    assert_eq!(world.serving.await.unwrap().unwrap(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -251,7 +255,7 @@ fn remarks_do_not_wait_for_paused_reader() {
         Ok(())
     });
     let output = OutputArgs { quiet: false, json: false };
-    let report = Report::with_remarks(Console::default(), &output, Remarks::Background(printer.unwrap()));
+    let report = Report::new(Console::default(), &output, Remarks::Background(printer.unwrap()));
     for _ in 0..1000 {
         (report.surroundings().say)("refused a peer");
     }
@@ -266,7 +270,7 @@ fn quiet_program_still_shows_new_keys() {
         Ok(())
     });
     let output = OutputArgs { quiet: true, json: false };
-    let report = Report::with_remarks(Console::default(), &output, Remarks::Background(printer.unwrap()));
+    let report = Report::new(Console::default(), &output, Remarks::Background(printer.unwrap()));
     (report.surroundings().say)("made a new key");
     (report.surroundings().warn)("key of the host, new");
     report.summary(0).unwrap();
@@ -296,7 +300,7 @@ fn ambiguous_ticket(world: &World) -> (Remote, (Endpoint, Listener)) {
     let address = other.local_addr();
     let identity = Some(world.folder.path().join("other"));
     let options = ListenOptions { identity, ..ListenOptions::default() };
-    let gate = Arc::new(options.gate(address, true, "", &world.report.surroundings()).unwrap());
+    let gate = Arc::new(options.gate(address, true, &world.report.surroundings()).unwrap());
     let responder = gate.responder(PATH.connection());
     let listener = other.listen(Listen { responder, ..Listen::new(Arc::clone(gate.identity())) }).unwrap();
     let ticket = world.gate.issue(&[address, world.server], TicketUse::OneClient, 3600).unwrap();

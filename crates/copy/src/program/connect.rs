@@ -9,7 +9,7 @@ use rdt_program::Failure;
 use rdt_program::host_port::HostPort;
 use rdt_transport::{ConnectionConfig, WindowConfig};
 use rdt_trust::{
-    Dialer, Gate, ListenOptions, Remote, Ticket, TicketUse, bind_any, bind_towards, is_silent, race,
+    Dialer, Gate, ListenOptions, Remote, Ticket, TicketUse, bind_or_any, bind_towards, is_silent, race,
     reachable, resolve, serving::listen,
 };
 use tokio::sync::Semaphore;
@@ -54,7 +54,7 @@ pub(crate) async fn open(args: &Arguments, far: &Far, report: &Report) -> Result
         Far::Host(host) => serve_at(host, port)?,
     };
     let dialer = args.trust.connect().dialer(&remote, &report.surroundings())?;
-    let (endpoint, stream) = dial(&remote, &dialer, &[], paced(config)).await?;
+    let (endpoint, stream) = dial(&remote, &dialer, None, paced(config)).await?;
     Ok(Session { endpoint, stream, name: remote.name(), dialer: Some(dialer), ssh: None })
 }
 
@@ -92,7 +92,7 @@ async fn dial_by_ssh(
     options.extend(args.remote.port.map(|ports| format!("--port={ports}")));
     let mut ssh = Ssh::start(&args.remote, host, &options)?;
     let ticket = ssh.read_ticket().await?;
-    let dialed = dial_ticket(&ticket, &[], config, report);
+    let dialed = dial_ticket(&ticket, None, config, report);
     let (endpoint, stream) = tokio::select! {
         dialed = dialed => dialed.map_err(|failure| match failure.cause() {
             Some(NoAnswer(why)) => blocked(host, why, HINT),
@@ -112,8 +112,8 @@ fn far_options(args: &Arguments) -> Vec<String> {
         seconds("no-progress", args.path.no_progress),
         format!("--cc={}", args.path.cc),
     ];
-    if let Some(rate) = &args.path.max_rate {
-        options.push(format!("--max-rate={}bit", rate.bytes_per_s.saturating_mul(8)));
+    if let Some(bytes_per_s) = args.path.max_rate {
+        options.push(format!("--max-rate={}bit", bytes_per_s.saturating_mul(8)));
     }
     options
 }
@@ -146,23 +146,21 @@ pub(crate) fn gate(addresses: &[SocketAddr], report: &Report) -> Result<(Arc<Gat
     Ok((gate, ticket))
 }
 
-/// Accepts one connection.
 pub(crate) async fn accept(
     endpoint: &Endpoint,
     gate: &Arc<Gate>,
     config: ConnectionConfig,
 ) -> Result<Stream, Failure> {
     let place = Arc::new(Semaphore::new(1));
-    let listener =
-        listen(endpoint, gate, config, &place).map_err(|error| Failure::system("listen")(error.into()))?;
+    let listener = listen(endpoint, gate, config, &place)?;
     listener.accept().await.map_err(|error| Failure::system("accept")(error.into()))
 }
 
-/// Connects to the holder of a ticket, with a key for this connection alone. `first` are addresses
+/// Connects to the holder of a ticket, with a key for this connection alone. `first` is an address
 /// to try before those of the ticket.
 pub(crate) async fn dial_ticket(
     ticket: &Ticket,
-    first: &[SocketAddr],
+    first: Option<SocketAddr>,
     config: ConnectionConfig,
     report: &Report,
 ) -> Result<(Endpoint, Stream), Failure> {
@@ -171,28 +169,28 @@ pub(crate) async fn dial_ticket(
     dial(&Remote::Ticket(ticket.clone()), &dialer, first, config).await
 }
 
-async fn dial(
-    remote: &Remote,
-    dialer: &Dialer,
-    first: &[SocketAddr],
-    config: ConnectionConfig,
-) -> Result<(Endpoint, Stream), Failure> {
-    let mut addresses = first.to_vec();
-    for address in resolve(remote).await {
+/// Returns the addresses, each of them once, after the first one.
+pub(crate) fn in_order(first: Option<SocketAddr>, others: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    let mut addresses = Vec::from_iter(first);
+    for address in others {
         if !addresses.contains(&address) {
             addresses.push(address);
         }
     }
-    if addresses.is_empty() {
-        return Err(Failure::no_such_host(&remote.name()));
-    }
+    addresses
+}
+
+async fn dial(
+    remote: &Remote,
+    dialer: &Dialer,
+    first: Option<SocketAddr>,
+    config: ConnectionConfig,
+) -> Result<(Endpoint, Stream), Failure> {
+    let addresses = in_order(first, resolve(remote).await?);
     let endpoint = bind_towards(&addresses, |any| {
         let config = EndpointConfig::new().map_err(Failure::system("no random numbers"))?;
         Endpoint::bind(any, config).map_err(|error| Failure::bind(any, &error))
     })?;
-    if endpoint.local_addr().is_ipv4() {
-        addresses.retain(SocketAddr::is_ipv4);
-    }
     let connect = |keys| Connect::with(keys).config(config.clone());
     match race(&endpoint, &addresses, dialer, connect).await {
         Ok((stream, _)) => Ok((endpoint, stream)),
@@ -218,10 +216,7 @@ pub(crate) fn bind(
     config: impl Fn() -> std::io::Result<EndpointConfig>,
 ) -> Result<Endpoint, Failure> {
     let open = |address| Endpoint::bind(address, config()?);
-    let bind = |port| match args.bind {
-        Some(ip) => open((ip, port).into()).map_err(|error| (SocketAddr::from((ip, port)), error)),
-        None => bind_any(port, open),
-    };
+    let bind = |port| bind_or_any(args.bind.map(|ip| (ip, port).into()), port, open);
     let mut result = bind(ports.first);
     for port in (ports.first..=ports.last).skip(1) {
         if result.is_ok() {

@@ -7,7 +7,7 @@ use rdt_endpoint::tokio::Stream;
 use rdt_program::exit::NO_INPUT;
 use rdt_program::{Failure, TaskStop};
 use rdt_trust::serving::{
-    LIMITING_OPTIONS, TicketOptions, accept_until, announce, linger, listen, server_endpoint, session_limit,
+    TicketOptions, accept_until, announce, linger, listen, server_endpoint, session_limit,
 };
 use tokio::sync::Semaphore;
 
@@ -47,18 +47,17 @@ pub(crate) async fn serve(
     let max_clients = session_limit(args.serve.max_clients, DESCRIPTORS, &surroundings);
     let endpoint = bind(&args.serve, ports, || server_endpoint(max_clients, trust.open))?;
     let bound = endpoint.local_addr();
-    let gate = Arc::new(trust.gate(bound, tickets > 0, LIMITING_OPTIONS, &surroundings)?);
-    let announcement = announce(&gate, bound, &options, tickets, &surroundings)?;
-    report.result(&announcement.tickets.join("\n"), || announcement.event());
+    let gate = Arc::new(trust.gate(bound, tickets > 0, &surroundings)?);
+    let (tickets, event) = announce(&gate, bound, &options, tickets, &surroundings)?;
+    report.result(&tickets, || event);
     let places = Arc::new(Semaphore::new(max_clients as usize));
-    let listener = listen(&endpoint, &gate, connection(args), &places)
-        .map_err(|error| Failure::system("listen")(error.into()))?;
+    let listener = listen(&endpoint, &gate, connection(args), &places)?;
     let mut number = 0;
     let accepted = accept_until(&listener, &places, stop.wait(), |stream| {
         number += 1;
         client(stream, root.clone(), report.clone(), number)
     });
-    let clients = accepted.await.map_err(|error| Failure::system("accept")(error.into()))?;
+    let clients = accepted.await?;
     endpoint.close(STOPPED, "rdt-copy was stopped there");
     if linger(&endpoint, clients).await == 0 { Ok(()) } else { Err(interrupted()) }
 }

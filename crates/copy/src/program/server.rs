@@ -1,6 +1,6 @@
 //! `rdt-copy --server`: the far side of a copy by ssh.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use rdt_endpoint::EndpointConfig;
@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Stdin, stdin};
 use tokio::time::timeout;
 
 use super::args::{Arguments, Ports};
-use super::connect::{accept, bind, connection, dial_ticket, gate};
+use super::connect::{accept, bind, connection, dial_ticket, gate, in_order};
 use super::failure::interrupted;
 use super::report::Report;
 use super::serve::serve_stream;
@@ -53,11 +53,11 @@ async fn open(
     report: &Report,
     input: &mut BufReader<Stdin>,
 ) -> Result<(Endpoint, Stream), Failure> {
-    let ssh = SshAddresses::of_environment();
+    let [client, server] = ssh_addresses(&std::env::var("SSH_CONNECTION").unwrap_or_default());
     if args.dial {
         let ticket = read_ticket(input).await?;
-        let first = ssh.client.zip(ticket.addresses().first()).map(|(ip, at)| SocketAddr::new(ip, at.port()));
-        let dialed = dial_ticket(&ticket, first.as_slice(), connection(args), report);
+        let first = client.zip(ticket.addresses().first()).map(|(ip, at)| SocketAddr::new(ip, at.port()));
+        let dialed = dial_ticket(&ticket, first, connection(args), report);
         return tokio::select! {
             dialed = dialed => dialed,
             () = ended(input) => Err(interrupted()),
@@ -65,12 +65,8 @@ async fn open(
     }
     let endpoint = bind(&args.serve, args.remote.port.unwrap_or(Ports::FREE), EndpointConfig::new)?;
     let bound = endpoint.local_addr();
-    let mut addresses: Vec<_> = ssh.server.map(|ip| SocketAddr::new(ip, bound.port())).into_iter().collect();
-    for address in reachable(bound, &args.serve.advertise) {
-        if !addresses.contains(&address) {
-            addresses.push(address);
-        }
-    }
+    let server = server.map(|ip| SocketAddr::new(ip, bound.port()));
+    let addresses = in_order(server, reachable(bound, &args.serve.advertise));
     let (gate, ticket) = gate(&addresses, report)?;
     report.line(&ticket.to_string());
     tokio::select! {
@@ -86,31 +82,18 @@ async fn read_ticket(input: &mut BufReader<Stdin>) -> Result<Ticket, Failure> {
     line.parse().map_err(|error| TrustError::from(error).into())
 }
 
-/// Waits for the end of the standard input.
 async fn ended(input: &mut BufReader<Stdin>) {
     let mut bytes = [0; 64];
     while input.read(&mut bytes).await.is_ok_and(|read| read > 0) {}
 }
 
-/// Addresses of the ssh connection, which both hosts reach.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct SshAddresses {
-    client: Option<std::net::IpAddr>,
-    server: Option<std::net::IpAddr>,
-}
-
-impl SshAddresses {
-    fn of_environment() -> Self {
-        std::env::var("SSH_CONNECTION").map(|text| Self::parse(&text)).unwrap_or_default()
-    }
-
-    /// Parses `CLIENT PORT SERVER PORT`. An address with a zone is left out.
-    fn parse(text: &str) -> Self {
-        let words: Vec<_> = text.split_whitespace().collect();
-        match words[..] {
-            [client, _, server, _] => Self { client: client.parse().ok(), server: server.parse().ok() },
-            _ => Self::default(),
-        }
+/// Returns the addresses of the ssh connection, which both hosts reach: the client's and the
+/// server's. `text` is `CLIENT PORT SERVER PORT`. An address with a zone is left out.
+fn ssh_addresses(text: &str) -> [Option<IpAddr>; 2] {
+    let words: Vec<_> = text.split_whitespace().collect();
+    match words[..] {
+        [client, _, server, _] => [client.parse().ok(), server.parse().ok()],
+        _ => [None; 2],
     }
 }
 
@@ -120,10 +103,9 @@ mod tests {
 
     #[test]
     fn addresses_of_ssh_are_read() {
-        let found = SshAddresses::parse("192.0.2.1 50000 2001:db8::1 22");
-        assert_eq!(found.client, "192.0.2.1".parse().ok());
-        assert_eq!(found.server, "2001:db8::1".parse().ok());
-        assert_eq!(SshAddresses::parse("fe80::1%eth0 5 fe80::2%eth0 22"), SshAddresses::default());
-        assert_eq!(SshAddresses::parse(""), SshAddresses::default());
+        let found = ssh_addresses("192.0.2.1 50000 2001:db8::1 22");
+        assert_eq!(found, ["192.0.2.1".parse().ok(), "2001:db8::1".parse().ok()]);
+        assert_eq!(ssh_addresses("fe80::1%eth0 5 fe80::2%eth0 22"), [None; 2]);
+        assert_eq!(ssh_addresses(""), [None; 2]);
     }
 }

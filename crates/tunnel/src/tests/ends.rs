@@ -49,7 +49,7 @@ async fn stop_of_serve_is_reported_to_client() {
     target.read_exact(&mut [0; 5]).await.unwrap();
     world.stop.send_replace(true);
     assert!(matches!(end_of(outcome).await, Outcome::PeerFailed(PeerEnd::Stopped)));
-    assert_eq!(world.serving.await.unwrap().unwrap().open, 1);
+    assert_eq!(world.serving.await.unwrap().unwrap(), 1);
 }
 
 #[tokio::test(start_paused = true)]
