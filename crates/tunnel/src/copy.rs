@@ -46,9 +46,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Bytes that each direction has moved so far.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
-    /// From the local stream to the peer.
     pub(crate) sent: AtomicU64,
-    /// From the peer to the local stream.
     pub(crate) received: AtomicU64,
     /// True if the local stream has ended, and the peer was told.
     pub(crate) is_sent: AtomicBool,
@@ -86,16 +84,16 @@ where
     let mut check = interval(CHECK_INTERVAL);
     check.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let both = poll_fn(|cx| {
-        let sent = up.poll(cx, local, peer, &counters.sent);
-        if let Poll::Ready(Err(error)) = sent {
-            return Poll::Ready(error.into_end(End::LocalFailed, End::PeerFailed));
+        let sent = up.poll(cx, (local, End::LocalFailed), (peer, End::PeerFailed), &counters.sent);
+        if let Poll::Ready(Err(end)) = sent {
+            return Poll::Ready(end);
         }
         if sent.is_ready() {
             counters.is_sent.store(true, Ordering::Relaxed);
         }
-        let received = down.poll(cx, peer, local, &counters.received);
-        if let Poll::Ready(Err(error)) = received {
-            return Poll::Ready(error.into_end(End::PeerFailed, End::LocalFailed));
+        let received = down.poll(cx, (peer, End::PeerFailed), (local, End::LocalFailed), &counters.received);
+        if let Poll::Ready(Err(end)) = received {
+            return Poll::Ready(end);
         }
         if sent.is_ready() && received.is_ready() {
             return Poll::Ready(End::Finished);
@@ -111,23 +109,6 @@ where
     both.await
 }
 
-/// Failure of one direction, by the stream that failed.
-#[derive(Debug)]
-enum CopyError {
-    Read(io::Error),
-    Write(io::Error),
-}
-
-impl CopyError {
-    fn into_end(self, reader: fn(io::Error) -> End, writer: fn(io::Error) -> End) -> End {
-        match self {
-            Self::Read(error) => reader(error),
-            Self::Write(error) => writer(error),
-        }
-    }
-}
-
-/// State of one direction.
 struct Direction {
     buffer: Box<[u8]>,
     /// Bytes from `start` to `end` are read and not yet written.
@@ -151,30 +132,31 @@ impl Direction {
         Self { buffer, start: 0, end: 0, phase: Phase::Copying, needs_flush: false }
     }
 
+    /// Moves what both streams can. Each comes with the end that its failure is.
     fn poll<R, W>(
         &mut self,
         cx: &mut Context<'_>,
-        reader: &mut R,
-        writer: &mut W,
+        (reader, read_failed): (&mut R, fn(io::Error) -> End),
+        (writer, write_failed): (&mut W, fn(io::Error) -> End),
         bytes: &AtomicU64,
-    ) -> Poll<Result<(), CopyError>>
+    ) -> Poll<Result<(), End>>
     where
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,
     {
         loop {
-            self.fill(cx, reader).map_err(CopyError::Read)?;
+            self.fill(cx, reader).map_err(read_failed)?;
             if self.start == self.end {
                 return match self.phase {
                     Phase::Ended => Poll::Ready(Ok(())),
                     Phase::Ending => {
-                        ready!(Pin::new(&mut *writer).poll_shutdown(cx)).map_err(CopyError::Write)?;
+                        ready!(Pin::new(&mut *writer).poll_shutdown(cx)).map_err(write_failed)?;
                         self.phase = Phase::Ended;
                         Poll::Ready(Ok(()))
                     }
                     Phase::Copying => {
                         if self.needs_flush {
-                            ready!(Pin::new(&mut *writer).poll_flush(cx)).map_err(CopyError::Write)?;
+                            ready!(Pin::new(&mut *writer).poll_flush(cx)).map_err(write_failed)?;
                             self.needs_flush = false;
                         }
                         Poll::Pending
@@ -182,10 +164,9 @@ impl Direction {
                 };
             }
             let unwritten = &self.buffer[self.start..self.end];
-            let written =
-                ready!(Pin::new(&mut *writer).poll_write(cx, unwritten)).map_err(CopyError::Write)?;
+            let written = ready!(Pin::new(&mut *writer).poll_write(cx, unwritten)).map_err(write_failed)?;
             if written == 0 {
-                return Poll::Ready(Err(CopyError::Write(io::ErrorKind::WriteZero.into())));
+                return Poll::Ready(Err(write_failed(io::ErrorKind::WriteZero.into())));
             }
             self.start += written;
             self.needs_flush = true;
@@ -196,7 +177,6 @@ impl Direction {
         }
     }
 
-    /// True if there is no room to read.
     fn is_full(&self) -> bool {
         self.end == self.buffer.len()
     }
@@ -355,7 +335,9 @@ mod tests {
         far.write_all(b"prompt> ").await.unwrap();
         let (mut direction, bytes) = (Direction::new(), AtomicU64::new(0));
         let mut writer = Flushed { kept: Vec::new(), out: Vec::new() };
-        let copying = poll_fn(|cx| direction.poll(cx, &mut near, &mut writer, &bytes));
+        let copying = poll_fn(|cx| {
+            direction.poll(cx, (&mut near, End::LocalFailed), (&mut writer, End::PeerFailed), &bytes)
+        });
         assert!(timeout(Duration::from_secs(1), copying).await.is_err());
         assert_eq!(writer.out, b"prompt> ");
     }

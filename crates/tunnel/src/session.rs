@@ -19,16 +19,12 @@ use crate::report::Report;
 /// its `ProxyCommand`, and closes the pipes just after.
 const STOP_GRACE: Duration = Duration::from_millis(200);
 
-/// How a session ended.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// Both directions have ended, and the peer has passed everything on.
     Finished,
-    /// The local stream failed.
     LocalFailed(io::Error),
-    /// The rdt connection failed.
     PeerFailed(PeerEnd),
-    /// This program was stopped.
     Stopped,
 }
 
@@ -93,17 +89,12 @@ pub(crate) async fn carry<L: Local>(
 /// reset.
 fn pass_on(outcome: &Outcome, is_sent: bool, local: &impl Local, stream: &Stream) {
     match outcome {
-        Outcome::Finished => {}
+        Outcome::Finished => return,
+        Outcome::LocalFailed(_) => stream.close(Code::Reset.number(), ""),
         // What was sent is complete, and reaches the peer after the drop of the stream.
-        Outcome::Stopped if is_sent => local.reset_at_drop(),
-        Outcome::LocalFailed(_) => {
-            stream.close(Code::Reset.number(), "");
-            local.reset_at_drop();
-        }
-        Outcome::PeerFailed(_) => local.reset_at_drop(),
-        Outcome::Stopped => {
-            stream.close(Code::Stopped.number(), "");
-            local.reset_at_drop();
-        }
+        Outcome::Stopped if is_sent => {}
+        Outcome::Stopped => stream.close(Code::Stopped.number(), ""),
+        Outcome::PeerFailed(_) => {}
     }
+    local.reset_at_drop();
 }
