@@ -40,16 +40,13 @@ use rdt_program::{Failure, TaskStop, help_as_option, rejection, start_logging, t
 use rdt_trust::serving::LINGER;
 use tokio::time::timeout;
 
-use crate::{
-    ByteStream, DestinationOptions, Existing, Observer, Request, SourceOptions, Summary, pull, push,
-};
+use crate::{DestinationOptions, Existing, Request, SourceOptions, pull, push};
 use args::{Arguments, OutputArgs};
 use connect::Session;
 use failure::{interrupted, of_copy};
 use location::Plan;
 use paced::Paced;
 use report::Report;
-use ssh::Ssh;
 
 /// Application's code in a CLOSE: the program was stopped. `docs/PROGRAMS.md` lists it.
 const STOPPED: u32 = 1;
@@ -74,8 +71,7 @@ pub fn rdt_copy(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn run(args: &Arguments) -> u8 {
-    let is_serve = args.serve.serve.is_some();
-    let report = if is_serve { Report::in_background(&args.output) } else { Report::new(&args.output) };
+    let report = Report::new(&args.output, args.serve.serve.is_some());
     let failure = match dispatch(args, &report) {
         Ok(()) => None,
         // The client at the other side of ssh says why.
@@ -129,21 +125,33 @@ fn is_silent(args: &Arguments) -> bool {
 async fn copy(args: &Arguments, report: &Report, stop: &TaskStop) -> Result<(), Failure> {
     let plan = Plan::parse(&args.paths)?;
     let session = tokio::select! {
-        session = connect::open(args, plan.far(), report) => session?,
+        session = connect::open(args, &plan.far, report) => session?,
         () = stop.wait() => return Err(interrupted()),
     };
     let Session { endpoint, stream, name, dialer, mut ssh } = session;
     report.connected(&name, stream.peer_addr());
-    let request = request(args, &plan);
-    let is_push = matches!(plan, Plan::Push { .. });
+    let is_push = plan.is_push;
+    let request = request(args, plan);
     let last_packets = last_packets(&stream);
-    let observer = report.observer();
+    let observer = Arc::new(report.clone());
     let result = {
-        let rate = args.path.max_rate.as_ref().map(|rate| rate.bytes_per_s);
-        let copied = transfer(Paced::new(stream, rate), is_push, request, observer);
+        let stream = Paced::new(stream, args.path.max_rate);
+        let copied = async {
+            if is_push {
+                push(stream, request, observer).await
+            } else {
+                pull(stream, request, observer).await
+            }
+        };
+        let far_end = async {
+            match &mut ssh {
+                Some(ssh) => ssh.failed().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             copied = copied => copied.map_err(|error| of_copy(error, &name, dialer.as_ref())),
-            failure = far_end(&mut ssh) => Err(failure),
+            failure = far_end => Err(failure),
             () = stop.wait() => Err(interrupted()),
         }
     };
@@ -170,35 +178,17 @@ fn last_packets(stream: &Stream) -> Duration {
     (4 * srtt + Duration::from_millis(100)).min(LINGER)
 }
 
-async fn transfer(
-    stream: impl ByteStream,
-    is_push: bool,
-    request: Request,
-    observer: Arc<dyn Observer>,
-) -> Result<Summary, crate::CopyError> {
-    if is_push { push(stream, request, observer).await } else { pull(stream, request, observer).await }
-}
-
-/// Waits until the far side has failed. Never without ssh.
-async fn far_end(ssh: &mut Option<Ssh>) -> Failure {
-    match ssh {
-        Some(ssh) => ssh.failed().await,
-        None => std::future::pending().await,
-    }
-}
-
-fn request(args: &Arguments, plan: &Plan) -> Request {
+fn request(args: &Arguments, plan: Plan) -> Request {
     let existing = match (args.destination.overwrite, args.destination.keep_both) {
         (true, _) => Existing::Overwrite,
         (_, true) => Existing::KeepBoth,
         _ => Existing::Refuse,
     };
     // An empty path of the other side is the folder where it begins.
-    let named = |path: &PathBuf| if path.as_os_str().is_empty() { ".".into() } else { path.clone() };
-    let (sources, dest) = match plan {
-        Plan::Push { sources, destination, .. } => (sources.clone(), named(destination)),
-        Plan::Pull { sources, destination, .. } => (sources.iter().map(named).collect(), destination.clone()),
-    };
+    let named = |path: PathBuf| if path.as_os_str().is_empty() { ".".into() } else { path };
+    let Plan { is_push, sources, destination: dest, .. } = plan;
+    let (sources, dest) =
+        if is_push { (sources, named(dest)) } else { (sources.into_iter().map(named).collect(), dest) };
     let source = SourceOptions { follow: args.source.follow, excludes: args.source.exclude.clone() };
     let args::DestinationArgs { checksum, sync, special_modes, dry_run, .. } = args.destination;
     let destination = DestinationOptions { existing, checksum, sync, special_modes, dry_run };

@@ -346,7 +346,7 @@ mod tests {
     fn options_of_other_copies_are_refused() {
         let refusal = |line: &str| {
             let args = parse(line).unwrap();
-            let far = Plan::parse(&args.paths).unwrap().far().clone();
+            let far = Plan::parse(&args.paths).unwrap().far;
             args.check(&far).err().map(|failure| failure.to_string())
         };
         let ticket = "rdt1abcdefghijklmnopqrstuvwxyz:";

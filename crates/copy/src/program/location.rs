@@ -5,12 +5,9 @@ use std::path::PathBuf;
 
 use rdt_program::Failure;
 
-/// Where a path is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Location {
-    /// Path of this host.
     Local(PathBuf),
-    /// Path of another host.
     Far(Far, PathBuf),
 }
 
@@ -27,15 +24,15 @@ pub(crate) enum Far {
 
 /// What to copy in which direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Plan {
-    /// From this host.
-    Push { sources: Vec<PathBuf>, far: Far, destination: PathBuf },
-    /// To this host.
-    Pull { far: Far, sources: Vec<PathBuf>, destination: PathBuf },
+pub(crate) struct Plan {
+    /// True: from this host to the other one.
+    pub(crate) is_push: bool,
+    pub(crate) far: Far,
+    pub(crate) sources: Vec<PathBuf>,
+    pub(crate) destination: PathBuf,
 }
 
 impl Plan {
-    /// Reads the arguments.
     pub(crate) fn parse(paths: &[OsString]) -> Result<Self, Failure> {
         let Some((destination, sources)) = paths.split_last().filter(|(_, sources)| !sources.is_empty())
         else {
@@ -52,7 +49,7 @@ impl Plan {
                     }
                 };
                 let sources = sources.into_iter().map(local).collect::<Result<_, _>>()?;
-                Ok(Self::Push { sources, far, destination })
+                Ok(Self { is_push: true, far, sources, destination })
             }
             Location::Local(destination) => Self::pull(sources, destination),
         }
@@ -77,14 +74,8 @@ impl Plan {
                 }
             }
         }
-        peer.map(|far| Self::Pull { far, sources, destination })
-            .ok_or_else(|| Failure::usage("a source is missing"))
-    }
-
-    pub(crate) fn far(&self) -> &Far {
-        match self {
-            Self::Push { far, .. } | Self::Pull { far, .. } => far,
-        }
+        let far = peer.ok_or_else(|| Failure::usage("a source is missing"))?;
+        Ok(Self { is_push: false, far, sources, destination })
     }
 }
 
@@ -234,10 +225,11 @@ mod tests {
 
     #[test]
     fn one_side_is_here() {
-        let Ok(Plan::Push { sources, destination, .. }) = plan("a b host:c") else { panic!("no push") };
-        assert_eq!((sources, destination), (vec!["a".into(), "b".into()], PathBuf::from("c")));
-        let Ok(Plan::Pull { sources, destination, .. }) = plan("host:a host:b c") else { panic!("no pull") };
-        assert_eq!((sources, destination), (vec!["a".into(), "b".into()], PathBuf::from("c")));
+        for (line, expected) in [("a b host:c", true), ("host:a host:b c", false)] {
+            let Plan { is_push, sources, destination, .. } = plan(line).unwrap();
+            assert_eq!((is_push, sources), (expected, vec!["a".into(), "b".into()]));
+            assert_eq!(destination, PathBuf::from("c"));
+        }
         for (line, part) in [
             ("a", "is missing"),
             ("a b", "use cp"),

@@ -15,7 +15,6 @@ const LISTING: &str = "{spinner} {decimal_bytes}  {decimal_bytes_per_sec}  {msg}
 const BAR: &str =
     "{decimal_bytes}/{decimal_total_bytes} [{bar:28}] {decimal_bytes_per_sec}  ETA {eta}  {msg}";
 
-/// Progress of one copy.
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: ProgressBar,
@@ -29,23 +28,18 @@ pub(crate) struct Progress {
 impl Progress {
     /// Creates a bar on the standard error. Without `show` it is never drawn.
     pub(crate) fn new(show: bool) -> Self {
-        Self::on(if show { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() })
-    }
-
-    fn on(target: ProgressDrawTarget) -> Self {
+        let target = if show { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(None, target).with_style(style(LISTING));
         let zero = || AtomicU64::new(0);
         Self { bar, is_listed: AtomicBool::new(false), files: zero(), ended_files: zero(), left_out: zero() }
     }
 
-    /// Begins to draw.
     pub(crate) fn start(&self) {
         if !self.bar.is_hidden() {
             self.bar.enable_steady_tick(TICK);
         }
     }
 
-    /// Removes the bar.
     pub(crate) fn end(&self) {
         self.bar.finish_and_clear();
     }

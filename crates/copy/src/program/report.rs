@@ -47,21 +47,15 @@ impl Deref for Report {
 
 impl Report {
     /// Creates the output of one copy, which waits for its readers, because each event reports a
-    /// file.
-    pub(crate) fn new(output: &OutputArgs) -> Self {
-        let progress = Progress::new(!output.quiet && !output.json);
-        let remarks = Remarks::Now(progress.talk());
-        Self::with(output, progress, Console::default(), remarks)
-    }
-
-    /// Creates the output of `--serve`, whose clients must not wait for readers. Lines that a slow
+    /// file. In the background, for `--serve`, clients do not wait for readers: lines that a slow
     /// reader does not take are dropped.
-    pub(crate) fn in_background(output: &OutputArgs) -> Self {
-        let console = Console::in_background().unwrap_or_default();
-        Self::with(output, Progress::new(false), console, Remarks::in_background())
-    }
-
-    fn with(output: &OutputArgs, progress: Progress, console: Console, remarks: Remarks) -> Self {
+    pub(crate) fn new(output: &OutputArgs, is_background: bool) -> Self {
+        let progress = Progress::new(!is_background && !output.quiet && !output.json);
+        let (console, remarks) = if is_background {
+            (Console::in_background().unwrap_or_default(), Remarks::in_background())
+        } else {
+            (Console::default(), Remarks::Now(progress.talk()))
+        };
         let shared = Shared {
             output: Output::new("rdt-copy", (output.quiet, output.json), console, remarks),
             progress,
@@ -81,11 +75,6 @@ impl Report {
         let address = address.map(|address| address.to_string());
         self.0.output.event(|| json!({ "event": "connected", "peer": name, "address": address }));
         self.0.progress.start();
-    }
-
-    /// Returns the observer of the program's only copy.
-    pub(crate) fn observer(&self) -> Arc<dyn Observer> {
-        Arc::new(self.clone())
     }
 
     /// Prints the summary, with the failure of a copy that is not complete, and waits for the
@@ -169,7 +158,6 @@ impl Client {
         Self { report, number, name, has_request: AtomicBool::new(false), summary: Mutex::default() }
     }
 
-    /// Reports the end of the copy.
     pub(crate) fn ended(&self, error: Option<&CopyError>) {
         let Self { report, number, name, .. } = self;
         if !self.has_request.load(Relaxed) {

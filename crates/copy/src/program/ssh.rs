@@ -65,9 +65,7 @@ impl Ssh {
                 }
                 return Err(self.ended().await);
             }
-            let text = String::from_utf8_lossy(&line);
-            if let Some(ticket) = text.trim().starts_with("rdt1").then(|| text.trim().parse().ok()).flatten()
-            {
+            if let Ok(ticket) = String::from_utf8_lossy(&line).parse() {
                 return Ok(ticket);
             }
         }
