@@ -5,7 +5,9 @@ use std::io;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
+};
 
 use crate::CopyError;
 use crate::protocol::{MAX_CONTROL_BYTES, MAX_DATA_BYTES};
@@ -31,7 +33,6 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Creates an empty batch with room for data.
     pub(crate) fn new() -> Self {
         Self { bytes: vec![0; BATCH_BYTES].into_boxed_slice(), used: 0 }
     }
@@ -87,7 +88,15 @@ impl Batch {
     }
 }
 
-/// Returns a frame of one message, of any length that the peer accepts.
+/// Writes a message at once, of any length that the peer accepts.
+pub(crate) async fn write_message(
+    writer: &mut (impl AsyncWrite + Unpin),
+    message: &impl Serialize,
+) -> Result<(), CopyError> {
+    writer.write_all(&control_frame(message)?).await.map_err(CopyError::Stream)?;
+    writer.flush().await.map_err(CopyError::Stream)
+}
+
 pub(crate) fn control_frame(message: &impl Serialize) -> Result<Vec<u8>, CopyError> {
     let too_long = || CopyError::Request("the request is too long: name fewer sources".into());
     let message = postcard::to_allocvec(message).map_err(|_| too_long())?;
@@ -115,32 +124,28 @@ pub(crate) enum FrameHead {
 /// Reader of the peer's frames.
 #[derive(Debug)]
 pub(crate) struct FrameReader<R> {
-    stream: R,
-    input: Box<[u8]>,
-    start: usize,
-    end: usize,
+    input: BufReader<R>,
+    /// Bytes of the last message. The memory is used again.
+    message: Vec<u8>,
 }
 
 impl<R: AsyncRead + Unpin> FrameReader<R> {
     pub(crate) fn new(stream: R) -> Self {
-        Self { stream, input: vec![0; INPUT_BYTES].into_boxed_slice(), start: 0, end: 0 }
+        Self { input: BufReader::with_capacity(INPUT_BYTES, stream), message: Vec::new() }
     }
 
     /// Reads the next frame's head; `None` at the end of the stream.
     pub(crate) async fn head(&mut self) -> Result<Option<FrameHead>, CopyError> {
-        if !self.fill(HEADER_BYTES).await? {
+        if self.input.fill_buf().await.map_err(lost)?.is_empty() {
             return Ok(None);
         }
-        let [kind, a, b, c, d] = *self.take();
-        let length = u32::from_le_bytes([a, b, c, d]) as usize;
+        let kind = self.input.read_u8().await.map_err(lost)?;
+        let length = self.input.read_u32_le().await.map_err(lost)? as usize;
         match kind {
             CONTROL if length <= MAX_CONTROL_BYTES => Ok(Some(FrameHead::Control(length))),
             DATA if (DATA_PREFIX_BYTES + 1..=DATA_PREFIX_BYTES + MAX_DATA_BYTES).contains(&length) => {
-                if !self.fill(DATA_PREFIX_BYTES).await? {
-                    return Err(end_within_frame());
-                }
-                let id = u64::from_le_bytes(*self.take());
-                let offset = u64::from_le_bytes(*self.take());
+                let id = self.input.read_u64_le().await.map_err(lost)?;
+                let offset = self.input.read_u64_le().await.map_err(lost)?;
                 Ok(Some(FrameHead::Data { id, offset, length: length - DATA_PREFIX_BYTES }))
             }
             CONTROL | DATA => Err(CopyError::Protocol(format!("frame of {length} bytes"))),
@@ -148,36 +153,17 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         }
     }
 
-    /// Reads the message of a control frame.
     pub(crate) async fn control<M: DeserializeOwned>(&mut self, length: usize) -> Result<M, CopyError> {
-        if length <= self.input.len() {
-            if !self.fill(length).await? {
-                return Err(end_within_frame());
-            }
-            let message = decode(&self.input[self.start..self.start + length])?;
-            self.start += length;
-            return Ok(message);
+        self.message.resize(length, 0);
+        self.input.read_exact(&mut self.message).await.map_err(lost)?;
+        match postcard::take_from_bytes(&self.message) {
+            Ok((message, [])) => Ok(message),
+            _ => Err(CopyError::Protocol("a message of another version, or damaged".into())),
         }
-        let mut bytes = vec![0; length];
-        self.data(&mut bytes).await?;
-        decode(&bytes)
     }
 
-    /// Reads the bytes of a data frame.
     pub(crate) async fn data(&mut self, bytes: &mut [u8]) -> Result<(), CopyError> {
-        let buffered = bytes.len().min(self.end - self.start);
-        bytes[..buffered].copy_from_slice(&self.input[self.start..self.start + buffered]);
-        self.start += buffered;
-        let rest = &mut bytes[buffered..];
-        if rest.len() < INPUT_BYTES / 2 && !rest.is_empty() {
-            if !self.fill(rest.len()).await? {
-                return Err(end_within_frame());
-            }
-            rest.copy_from_slice(&self.input[self.start..self.start + rest.len()]);
-            self.start += rest.len();
-            return Ok(());
-        }
-        self.stream.read_exact(rest).await.map(drop).map_err(CopyError::Stream)
+        self.input.read_exact(bytes).await.map(drop).map_err(lost)
     }
 
     /// Reads the next frame, which must be a message.
@@ -188,42 +174,12 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
             Some(FrameHead::Data { .. }) => Err(CopyError::Protocol("data in the wrong direction".into())),
         }
     }
-
-    /// Reads until the input has `count` bytes, at most its size. False: the stream ended, and no
-    /// byte is left.
-    async fn fill(&mut self, count: usize) -> Result<bool, CopyError> {
-        if self.end - self.start >= count {
-            return Ok(true);
-        }
-        self.input.copy_within(self.start..self.end, 0);
-        self.end -= self.start;
-        self.start = 0;
-        while self.end < count {
-            let n = self.stream.read(&mut self.input[self.end..]).await.map_err(CopyError::Stream)?;
-            if n == 0 {
-                return if self.end == 0 { Ok(false) } else { Err(end_within_frame()) };
-            }
-            self.end += n;
-        }
-        Ok(true)
-    }
-
-    fn take<const N: usize>(&mut self) -> &[u8; N] {
-        let bytes = &self.input[self.start..];
-        self.start += N;
-        bytes.first_chunk().expect("filled before")
-    }
 }
 
-fn decode<M: DeserializeOwned>(bytes: &[u8]) -> Result<M, CopyError> {
-    match postcard::take_from_bytes(bytes) {
-        Ok((message, [])) => Ok(message),
-        _ => Err(CopyError::Protocol("a message of another version, or damaged".into())),
-    }
-}
-
-fn end_within_frame() -> CopyError {
-    CopyError::Stream(io::ErrorKind::UnexpectedEof.into())
+/// Returns the error of a stream that ended within a frame, or failed.
+fn lost(error: io::Error) -> CopyError {
+    let is_end = error.kind() == io::ErrorKind::UnexpectedEof;
+    CopyError::Stream(if is_end { io::ErrorKind::UnexpectedEof.into() } else { error })
 }
 
 #[cfg(test)]

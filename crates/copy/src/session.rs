@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::destination::{Destination, Expected, OpenDestination, Sources};
 use crate::directory::RootDirectory;
-use crate::frame::{FrameReader, control_frame};
+use crate::frame::{FrameReader, write_message};
 use crate::protocol::{Answer, HashBytes, Hello, MAGIC, MAX_SOURCES, VERSION, WireRequest};
 use crate::report::Report;
 use crate::source::{Source, excludes, is_excluded_source, top_name};
@@ -103,7 +103,8 @@ fn open<S: ByteStream>(
 ) -> Result<(Session<S>, RootDirectory), CopyError> {
     check_sources(request)?;
     excludes(&request.source)?;
-    let root = open_root(&whole()?)?;
+    let root = Root::whole().map_err(|error| CopyError::System { step: "the current directory", error })?;
+    let root = open_root(&root)?;
     Ok((Session::new(stream, observer), root))
 }
 
@@ -259,9 +260,7 @@ impl<S: ByteStream> Session<S> {
 
     /// Sends the request and waits for the answer. Returns the identity of the peer's destination.
     async fn ask(&mut self, request: WireRequest) -> Result<Option<HashBytes>, CopyError> {
-        let hello = control_frame(&Hello { magic: MAGIC, version: VERSION, request })?;
-        self.writer.write_all(&hello).await.map_err(CopyError::Stream)?;
-        self.writer.flush().await.map_err(CopyError::Stream)?;
+        write_message(&mut self.writer, &Hello { magic: MAGIC, version: VERSION, request }).await?;
         match self.reader.message().await? {
             Some(Answer::Accepted { version: VERSION, into }) => Ok(into),
             Some(Answer::Accepted { version, .. }) => {
@@ -288,9 +287,7 @@ impl<S: ByteStream> Session<S> {
     }
 
     async fn answer(&mut self, answer: &Answer) -> Result<(), CopyError> {
-        let frame = control_frame(answer)?;
-        self.writer.write_all(&frame).await.map_err(CopyError::Stream)?;
-        self.writer.flush().await.map_err(CopyError::Stream)
+        write_message(&mut self.writer, answer).await
     }
 
     /// Ends the outgoing stream and waits for the end of the peer's, so that the last bytes arrive.
@@ -316,10 +313,6 @@ impl<S> Drop for Session<S> {
     fn drop(&mut self) {
         self.report.event(&Event::Ended { summary: &self.summary() });
     }
-}
-
-fn whole() -> Result<Root, CopyError> {
-    Root::whole().map_err(|error| CopyError::System { step: "the current directory", error })
 }
 
 fn open_root(root: &Root) -> Result<RootDirectory, CopyError> {

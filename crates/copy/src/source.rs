@@ -20,7 +20,6 @@ use std::sync::mpsc::{Sender, channel};
 
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, unbounded_channel};
-use tokio::sync::oneshot;
 
 use self::outgoing::{Outgoing, Spare};
 use self::pending::Pending;
@@ -28,7 +27,7 @@ use self::read::{Reader, Want};
 use self::walk::Walk;
 pub(crate) use self::walk::{excludes, is_excluded_source, top_name};
 use crate::directory::RootDirectory;
-use crate::frame::{Batch, FrameReader, control_frame};
+use crate::frame::{Batch, FrameReader, write_message};
 use crate::name::refuse;
 use crate::protocol::{FromDestination, FromSource, HashBytes, RawPath, Start};
 use crate::report::{Lost, Report};
@@ -48,16 +47,12 @@ impl Drop for StopGuard {
     }
 }
 
-/// Source of one copy.
 pub(crate) struct Source {
-    pending: Arc<Pending>,
-    guard: StopGuard,
+    pending: StopGuard,
     report: Report,
-    /// `None` after everything was wanted that will be.
-    wants: Option<Sender<Want>>,
+    wants: Sender<Want>,
     batches: Receiver<Batch>,
     spare: Spare,
-    listed: oneshot::Receiver<()>,
     threads: Threads,
     fatal: UnboundedReceiver<CopyError>,
 }
@@ -88,52 +83,39 @@ impl Source {
         };
         let reader = Reader { pending: Arc::clone(&pending), out: to_reader, report: report.clone() };
         let (wants, queue) = channel();
-        let (has_listed, listed) = oneshot::channel();
         let (to_fatal, fatal) = unbounded_channel();
         let mut threads = Threads::new(to_fatal);
         // Before the threads, so that one that was started ends if another one cannot be.
-        let guard = StopGuard(Arc::clone(&pending));
-        threads.start("walk", WALK_STACK_BYTES, move || {
-            if walk.run(&sources).is_ok() {
-                // Fails if the copy has ended.
-                let _ = has_listed.send(());
-            }
-        })?;
-        threads.start("read", 0, move || {
-            // Ends early if the copy has ended.
-            let _ = reader.run(&queue);
-        })?;
+        let pending = StopGuard(pending);
+        // The threads end early if the copy has ended.
+        threads.start("walk", WALK_STACK_BYTES, move || _ = walk.run(&sources))?;
+        threads.start("read", 0, move || _ = reader.run(&queue))?;
         let report = report.clone();
-        Ok(Self { pending, guard, report, wants: Some(wants), batches, spare, listed, threads, fatal })
+        Ok(Self { pending, report, wants, batches, spare, threads, fatal })
     }
 
     /// Runs the copy to its end over a stream whose opening is done.
-    pub(crate) async fn run<R, W>(
+    pub(crate) async fn run(
         mut self,
-        reader: &mut FrameReader<R>,
-        writer: &mut W,
-    ) -> Result<(), CopyError>
-    where
-        R: AsyncRead + Unpin,
-        W: AsyncWrite + Unpin,
-    {
+        reader: &mut FrameReader<impl AsyncRead + Unpin>,
+        writer: &mut (impl AsyncWrite + Unpin),
+    ) -> Result<(), CopyError> {
         let result = self.exchange(reader, writer).await;
-        let Self { threads, guard, wants, batches, .. } = self;
-        drop((guard, wants, batches));
+        let Self { threads, pending, wants, batches, .. } = self;
+        drop((pending, wants, batches));
         threads.join().await;
         result
     }
 
-    async fn exchange<R, W>(&mut self, reader: &mut FrameReader<R>, writer: &mut W) -> Result<(), CopyError>
-    where
-        R: AsyncRead + Unpin,
-        W: AsyncWrite + Unpin,
-    {
-        let (finish, finished) = oneshot::channel();
-        let Self { pending, report, wants, batches, spare, listed, fatal, .. } = self;
-        let answers = Answers { pending, report, wants: wants.as_ref(), finish: Some(finish) };
-        let sending = send(batches, spare, finished, writer);
-        let exchange = async { tokio::try_join!(answers.read(reader, listed), sending).map(drop) };
+    async fn exchange(
+        &mut self,
+        reader: &mut FrameReader<impl AsyncRead + Unpin>,
+        writer: &mut (impl AsyncWrite + Unpin),
+    ) -> Result<(), CopyError> {
+        let Self { pending: StopGuard(pending), report, wants, batches, spare, fatal, .. } = self;
+        let answers = Answers { pending, report, wants };
+        let sending = send(batches, spare, pending, writer);
+        let exchange = async { tokio::try_join!(answers.read(reader), sending).map(drop) };
         tokio::select! {
             result = exchange => result,
             Some(error) = fatal.recv() => Err(error),
@@ -145,81 +127,41 @@ impl Source {
 async fn send(
     batches: &mut Receiver<Batch>,
     spare: &Spare,
-    mut finished: oneshot::Receiver<()>,
+    pending: &Pending,
     writer: &mut (impl AsyncWrite + Unpin),
 ) -> Result<(), CopyError> {
     loop {
         let batch = tokio::select! {
             biased;
             Some(batch) = batches.recv() => batch,
-            result = &mut finished => {
-                if result.is_err() {
-                    // The reading half has failed, and its error counts.
-                    return Ok(());
-                }
-                break;
-            }
+            () = pending.finished() => break,
         };
         writer.write_all(batch.as_bytes()).await.map_err(CopyError::Stream)?;
         spare.give(batch);
     }
-    let finish = control_frame(&FromSource::Finish)?;
-    writer.write_all(&finish).await.map_err(CopyError::Stream)?;
-    writer.flush().await.map_err(CopyError::Stream)
+    write_message(writer, &FromSource::Finish).await
 }
 
-/// Answers of the destination.
 struct Answers<'a> {
     pending: &'a Pending,
     report: &'a Report,
-    wants: Option<&'a Sender<Want>>,
-    finish: Option<oneshot::Sender<()>>,
+    wants: &'a Sender<Want>,
 }
 
 impl Answers<'_> {
-    async fn read<R: AsyncRead + Unpin>(
-        mut self,
-        reader: &mut FrameReader<R>,
-        listed: &mut oneshot::Receiver<()>,
-    ) -> Result<(), CopyError> {
-        let mut is_listed = false;
+    async fn read(&self, reader: &mut FrameReader<impl AsyncRead + Unpin>) -> Result<(), CopyError> {
         loop {
-            // Not cancelled in the middle of a frame: the end of the list only needs a look.
-            let message = {
-                let message = reader.message();
-                tokio::pin!(message);
-                loop {
-                    tokio::select! {
-                        message = &mut message => break message?,
-                        result = &mut *listed, if !is_listed => {
-                            is_listed = true;
-                            if result.is_ok() {
-                                self.pending.end_list();
-                                self.finish_if_resolved();
-                            }
-                        }
-                    }
-                }
-            };
-            match message {
+            match reader.message().await? {
                 None => return Err(CopyError::Stream(std::io::ErrorKind::UnexpectedEof.into())),
-                Some(FromDestination::Finished) if self.finish.is_none() => return Ok(()),
+                Some(FromDestination::Finished) if self.pending.is_finished() => return Ok(()),
                 Some(message) => self.handle(message)?,
             }
         }
     }
 
-    fn finish_if_resolved(&mut self) {
-        if self.pending.is_finished()
-            && let Some(finish) = self.finish.take()
-        {
-            // Fails if the sending half has failed, and its error counts.
-            let _ = finish.send(());
-        }
-    }
-
-    fn handle(&mut self, message: FromDestination) -> Result<(), CopyError> {
+    fn handle(&self, message: FromDestination) -> Result<(), CopyError> {
         let unknown = |id| CopyError::Protocol(format!("entry {id} is not unresolved"));
+        let resolve = |id| self.pending.resolve(id).ok_or_else(|| unknown(id));
         match message {
             FromDestination::Want { id, start } => {
                 let file = self.pending.want(id).ok_or_else(|| unknown(id))?;
@@ -228,27 +170,20 @@ impl Answers<'_> {
                         .ok_or_else(|| CopyError::Protocol(format!("entry {id} cannot begin at {offset}")))?,
                     _ => TreeHash::new(file.size),
                 };
-                if let Some(wants) = self.wants {
-                    // Fails if the reader has ended with the copy.
-                    let _ = wants.send(Want { id, file, start, tree });
-                }
-                return Ok(());
+                // Fails if the reader has ended with the copy.
+                let _ = self.wants.send(Want { id, file, start, tree });
             }
             FromDestination::Done { id, name } => {
-                let item = self.pending.resolve(id).ok_or_else(|| unknown(id))?;
+                let item = resolve(id)?;
                 self.report.done(&stored_path(item.trail.path(), name)?, item.kind, item.size);
             }
             FromDestination::Skip { id, reason, name } => {
-                let item = self.pending.resolve(id).ok_or_else(|| unknown(id))?;
-                self.report.skipped(
-                    &stored_path(item.trail.path(), name)?,
-                    item.kind,
-                    reason.into(),
-                    item.size,
-                );
+                let item = resolve(id)?;
+                let path = stored_path(item.trail.path(), name)?;
+                self.report.skipped(&path, item.kind, reason, item.size);
             }
             FromDestination::Failed { id, text, missing_bytes } => {
-                let item = self.pending.resolve(id).ok_or_else(|| unknown(id))?;
+                let item = resolve(id)?;
                 let (kind, bytes) = (Some(item.kind), item.size);
                 let lost = Lost { kind, bytes, missing_bytes: missing_bytes.min(bytes) };
                 self.report.failed(&item.trail.path(), &text, lost);
@@ -258,7 +193,6 @@ impl Answers<'_> {
                 return Err(CopyError::Protocol("the end before all entries are resolved".into()));
             }
         }
-        self.finish_if_resolved();
         Ok(())
     }
 }

@@ -26,7 +26,6 @@ pub(crate) struct PushSessions(Arc<Mutex<BTreeMap<Command, Arc<SameCommand>>>>);
 #[derive(Debug, Default)]
 struct SameCommand {
     running: Arc<AsyncMutex<()>>,
-    /// Number of the newest session.
     newest: watch::Sender<u64>,
 }
 
@@ -38,10 +37,7 @@ pub(crate) struct PushSession {
 }
 
 /// Held while threads of a session may write.
-#[derive(Debug)]
-pub(crate) struct Running {
-    _guard: OwnedMutexGuard<()>,
-}
+pub(crate) type Running = OwnedMutexGuard<()>;
 
 impl PushSessions {
     /// Registers a session of this command, which supersedes earlier ones.
@@ -63,7 +59,7 @@ impl PushSessions {
 impl PushSession {
     /// Waits until the threads of earlier sessions have ended.
     pub(crate) async fn begin(&self) -> Running {
-        Running { _guard: Arc::clone(&self.command.running).lock_owned().await }
+        Arc::clone(&self.command.running).lock_owned().await
     }
 
     /// Waits until a newer session supersedes this one.

@@ -7,6 +7,10 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::CopyError;
 
+/// The copy has ended, so the thread ends too.
+#[derive(Debug)]
+pub(crate) struct Ended;
+
 /// Threads that were started, and end when their queues do.
 #[derive(Debug)]
 pub(crate) struct Threads {

@@ -7,13 +7,10 @@ use serde::Serialize;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::frame::Batch;
+use crate::threads::Ended;
 
 /// Limit on batches that wait for the stream. Each has 1 MiB.
 const MAX_QUEUED_BATCHES: usize = 8;
-
-/// The copy has ended, so the thread ends too.
-#[derive(Debug)]
-pub(crate) struct Ended;
 
 /// Writer of frames, one for each thread.
 #[derive(Debug)]
@@ -53,7 +50,6 @@ impl Outgoing {
         Ok(&mut self.batch)
     }
 
-    /// Returns the bytes in the batch.
     pub(crate) fn len(&self) -> usize {
         self.batch.len()
     }

@@ -6,6 +6,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use tokio::sync::Notify;
+
 use crate::Kind;
 use crate::directory::Directory;
 use crate::protocol::{MAX_UNRESOLVED, RawPath, Token};
@@ -46,7 +48,6 @@ impl Trail {
 pub(crate) struct Item {
     pub(crate) trail: Arc<Trail>,
     pub(crate) kind: Kind,
-    /// Size of a file, bytes.
     pub(crate) size: u64,
     /// File's directory, name and identity; `None` for other kinds.
     pub(crate) file: Option<SourceFile>,
@@ -70,6 +71,8 @@ pub(crate) struct Pending {
     state: Mutex<State>,
     /// Signalled when an entry is resolved, or the copy ends.
     changed: Condvar,
+    /// Signalled once, when everything is listed and resolved.
+    finished: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -78,6 +81,12 @@ struct State {
     last_id: u64,
     is_listed: bool,
     is_stopped: bool,
+}
+
+impl State {
+    fn is_finished(&self) -> bool {
+        self.is_listed && self.items.is_empty()
+    }
 }
 
 impl Pending {
@@ -104,8 +113,10 @@ impl Pending {
 
     /// Removes an entry that the destination has resolved.
     pub(crate) fn resolve(&self, id: u64) -> Option<Item> {
-        let item = self.lock().items.remove(&id)?;
+        let mut state = self.lock();
+        let item = state.items.remove(&id)?;
         self.changed.notify_one();
+        self.notify_if_finished(&state);
         Some(item)
     }
 
@@ -125,13 +136,24 @@ impl Pending {
 
     /// Notes that no more entries follow.
     pub(crate) fn end_list(&self) {
-        self.lock().is_listed = true;
+        let mut state = self.lock();
+        state.is_listed = true;
+        self.notify_if_finished(&state);
     }
 
-    /// Returns true if everything is listed and resolved.
+    fn notify_if_finished(&self, state: &State) {
+        if state.is_finished() {
+            self.finished.notify_one();
+        }
+    }
+
     pub(crate) fn is_finished(&self) -> bool {
-        let state = self.lock();
-        state.is_listed && state.items.is_empty()
+        self.lock().is_finished()
+    }
+
+    /// Waits until everything is listed and resolved. For one task.
+    pub(crate) async fn finished(&self) {
+        self.finished.notified().await;
     }
 
     /// Ends the copy for the threads that wait or read.

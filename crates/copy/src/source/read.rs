@@ -6,15 +6,16 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
 
-use rustix::fs::{Mode, OFlags, SeekFrom, Stat, fstat, seek};
+use rustix::fs::{SeekFrom, Stat, fstat, seek};
 use rustix::io::Errno;
 
-use super::outgoing::{Ended, Outgoing};
+use super::outgoing::Outgoing;
 use super::pending::{Pending, SourceFile};
 use crate::Event;
 use crate::directory::inode;
 use crate::protocol::{FromSource, MAX_DATA_BYTES, Start, Token};
 use crate::report::Report;
+use crate::threads::Ended;
 use crate::tree_hash::TreeHash;
 
 const CHANGED: &str = "changed while it was read";
@@ -29,7 +30,6 @@ pub(crate) struct Want {
     pub(crate) tree: TreeHash,
 }
 
-/// Thread that reads files.
 pub(crate) struct Reader {
     pub(crate) pending: Arc<Pending>,
     pub(crate) out: Outgoing,
@@ -42,9 +42,7 @@ enum Stop {
     Unwanted,
     /// The file cannot be read further, and has not changed, so the bytes sent so far are right.
     Unreadable(String),
-    /// The file has changed.
     Changed(&'static str),
-    /// The copy has ended.
     Ended,
 }
 
@@ -96,7 +94,7 @@ impl Reader {
         let (handle, stat) = open(&file)?;
         match start {
             Start::IfDifferent { root } => {
-                let own = self.hash(id, &handle, &mut tree)?;
+                let own = hash_rest(&handle, &mut tree, || self.check(id))?;
                 if !is_unchanged(&handle, &file)? {
                     return Err(Stop::Changed(CHANGED));
                 }
@@ -129,7 +127,6 @@ impl Reader {
         Ok(self.out.message(&FromSource::End { id, root: tree.finish() })?)
     }
 
-    /// Sends the bytes until `end`.
     fn data(&mut self, id: u64, handle: &File, tree: &mut TreeHash, end: u64) -> Result<(), Stop> {
         while tree.offset() < end {
             self.check(id)?;
@@ -145,7 +142,6 @@ impl Reader {
         Ok(())
     }
 
-    /// Sends the hole until `end`.
     fn hole(&mut self, id: u64, tree: &mut TreeHash, end: u64) -> Result<(), Stop> {
         while tree.offset() < end {
             self.check(id)?;
@@ -162,10 +158,6 @@ impl Reader {
             Some(chaining_value) => self.out.message(&FromSource::Group { id, chaining_value }),
             None => Ok(()),
         }
-    }
-
-    fn hash(&self, id: u64, handle: &File, tree: &mut TreeHash) -> Result<[u8; 32], Stop> {
-        hash_rest(handle, tree, || self.check(id))
     }
 
     fn check(&self, id: u64) -> Result<(), Stop> {
@@ -196,9 +188,7 @@ pub(crate) fn hash_rest<E: From<io::Error>>(
 
 /// Opens the file that was listed.
 fn open(file: &SourceFile) -> Result<(File, Stat), Stop> {
-    // Without waiting for the writer of a pipe that took the name.
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK;
-    let handle = File::from(file.directory.open(&file.name, flags, Mode::empty())?);
+    let handle = file.directory.open_file(&file.name)?;
     let stat = fstat(&handle).map_err(io::Error::from)?;
     if token(&stat) != file.token {
         return Err(Stop::Changed("changed after it was listed"));

@@ -9,13 +9,14 @@ use std::sync::Arc;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use rustix::fs::{FileType, Stat, readlinkat};
 
-use super::outgoing::{Ended, Outgoing};
+use super::outgoing::Outgoing;
 use super::pending::{Item, Pending, SourceFile, Trail};
 use super::read::token;
-use crate::directory::{Directory, RootDirectory};
+use crate::directory::{Directory, RootDirectory, mtime};
 use crate::name::{is_marker, is_temporary};
 use crate::protocol::{Entry, EntryKind, FromSource, HashBytes, MAX_DEPTH, MAX_EXCLUDES, RawPath};
 use crate::report::{Lost, Report};
+use crate::threads::Ended;
 use crate::{CopyError, Event, Kind, SourceOptions};
 
 /// Bytes of entries that leave together.
@@ -26,7 +27,6 @@ const INTO_ITSELF: &str = "the copy goes into it: exclude it, or choose another 
 /// open while they are: with the longest names, 20 MB of memory.
 const MAX_HELD_NAMES: usize = if cfg!(test) { 4 } else { 65_536 };
 
-/// Walk over the sources of a copy.
 pub(crate) struct Walk {
     pub(crate) root: RootDirectory,
     pub(crate) follow: bool,
@@ -54,6 +54,14 @@ struct WalkEntry<'a> {
     has_name: bool,
 }
 
+impl WalkEntry<'_> {
+    /// Returns the entry of a name in this directory, which is open.
+    fn join<'a>(&self, directory: &'a Arc<Directory>, name: &'a [u8]) -> WalkEntry<'a> {
+        let in_source = self.in_source.join(OsStr::from_bytes(name));
+        WalkEntry { directory, name, trail: self.trail.join(name), in_source, has_name: true }
+    }
+}
+
 impl Walk {
     /// Lists all sources, and ends the list.
     pub(crate) fn run(mut self, sources: &[PathBuf]) -> Result<(), Ended> {
@@ -63,20 +71,15 @@ impl Walk {
         let (files, bytes) = (self.files, self.bytes);
         self.report.event(&Event::Total { files, bytes });
         self.out.message(&FromSource::Total { files, bytes })?;
-        self.out.flush()
+        self.out.flush()?;
+        self.pending.end_list();
+        Ok(())
     }
 
     fn source(&mut self, source: &Path) -> Result<(), Ended> {
-        let bytes = source.as_os_str().as_bytes();
         let is_contents = is_contents(source);
-        let is_directory = is_contents || bytes.ends_with(b"/");
         let (parent, name) = if is_contents { (source, OsStr::new(".")) } else { split(source) };
-        let top = self
-            .root
-            .open_directory(parent)
-            .and_then(|handle| Directory::top(handle, parent.into(), self.root.links(self.follow)));
-        let trail = Trail::top(Path::new(if is_contents { OsStr::new("") } else { name }));
-        let directory = match top {
+        let directory = match self.open_top(parent) {
             Ok(directory) => directory,
             Err(error) => return self.unreadable(source, &error),
         };
@@ -85,58 +88,29 @@ impl Walk {
                 io::Error::other("a source needs a name: write its path without '..' at the end, or '/.'");
             return self.unreadable(source, &error);
         }
-        if is_directory && !is_contents {
+        let trail = Trail::top(Path::new(if is_contents { OsStr::new("") } else { name }));
+        let (in_source, has_name) = (PathBuf::new(), !is_contents);
+        let entry = WalkEntry { directory: &directory, name: name.as_bytes(), trail, in_source, has_name };
+        if has_name && source.as_os_str().as_bytes().ends_with(b"/") {
             // `link/` names the directory that the link points to.
-            let opened = self
-                .root
-                .open_directory(source)
-                .and_then(|handle| Directory::top(handle, source.into(), self.root.links(self.follow)));
-            return match opened {
-                Ok(_) if is_excluded_source(&self.excludes, name, true) => Ok(()),
-                Ok(directory) => self.named_directory(&directory, name.as_bytes(), &trail),
+            return match self.open_top(source) {
+                Ok(_) if self.is_excluded(&entry, true) => Ok(()),
+                Ok(directory) => match directory.stat(b".") {
+                    Ok(stat) => self.list(&entry, &stat, &directory),
+                    Err(error) => self.unreadable(&entry.trail.path(), &error),
+                },
                 Err(error) => self.unreadable(source, &error),
             };
         }
-        let in_source = PathBuf::new();
-        let entry = WalkEntry {
-            directory: &directory,
-            name: name.as_bytes(),
-            trail,
-            in_source,
-            has_name: !is_contents,
-        };
         if let Some(entry) = self.visit(entry)? {
             self.directory(&entry)?;
         }
         Ok(())
     }
 
-    /// Lists a directory that is open, under a name.
-    fn named_directory(
-        &mut self,
-        directory: &Arc<Directory>,
-        name: &[u8],
-        trail: &Arc<Trail>,
-    ) -> Result<(), Ended> {
-        match directory.stat(b".") {
-            Ok(_) if self.is_destination(directory) => self.left_out(&trail.path(), INTO_ITSELF.into()),
-            Ok(stat) => {
-                let id = self.entry(
-                    Entry {
-                        id: 0,
-                        name: name.into(),
-                        kind: EntryKind::Directory,
-                        mode: mode(&stat),
-                        mtime: mtime(&stat),
-                        mtime_nanos: mtime_nanos(&stat),
-                    },
-                    item(trail, Kind::Directory),
-                )?;
-                self.contents(directory, trail, Path::new(""))?;
-                self.out.message(&FromSource::Leave { id })
-            }
-            Err(error) => self.unreadable(&trail.path(), &error),
-        }
+    fn open_top(&self, path: &Path) -> io::Result<Arc<Directory>> {
+        let handle = self.root.open_directory(path)?;
+        Directory::top(handle, path.into(), self.root.links(self.follow))
     }
 
     /// Sends a file or link to the peer. Returns the entry if it is a directory.
@@ -196,7 +170,7 @@ impl Walk {
 
     fn directory(&mut self, entry: &WalkEntry<'_>) -> Result<(), Ended> {
         let opened = entry.directory.stat(entry.name).and_then(|stat| {
-            if entry.directory.depth() >= MAX_DEPTH - 1 {
+            if entry.directory.depth >= MAX_DEPTH - 1 {
                 return Err(io::Error::other("the directories are nested too deep"));
             }
             // With `follow`, a link may lead back to a directory that contains it.
@@ -205,32 +179,31 @@ impl Walk {
             }
             Ok((stat, entry.directory.open_directory(entry.name)?))
         });
-        let (stat, directory) = match opened {
-            Ok(opened) => opened,
-            Err(error) => return self.unreadable(&entry.trail.path(), &error),
-        };
-        if self.is_destination(&directory) {
+        match opened {
+            Ok((stat, directory)) => self.list(entry, &stat, &directory),
+            Err(error) => self.unreadable(&entry.trail.path(), &error),
+        }
+    }
+
+    /// Sends an open directory and its contents.
+    fn list(&mut self, entry: &WalkEntry<'_>, stat: &Stat, directory: &Arc<Directory>) -> Result<(), Ended> {
+        if self.into.is_some() && directory.identity() == self.into {
             return self.left_out(&entry.trail.path(), INTO_ITSELF.into());
         }
         let item = item(&entry.trail, Kind::Directory);
-        let id = self.entry(wire_entry(entry, &stat, EntryKind::Directory), item)?;
-        self.contents(&directory, &entry.trail, &entry.in_source)?;
+        let id = self.entry(wire_entry(entry, stat, EntryKind::Directory), item)?;
+        self.contents(directory, entry)?;
         self.out.message(&FromSource::Leave { id })
     }
 
     /// Lists a directory in the order of the file system: its files and links first, so that no
     /// handle stays open for the list while subdirectories are visited. One with very many
     /// subdirectories is listed in pieces.
-    fn contents(
-        &mut self,
-        directory: &Arc<Directory>,
-        trail: &Arc<Trail>,
-        in_source: &Path,
-    ) -> Result<(), Ended> {
+    fn contents(&mut self, directory: &Arc<Directory>, parent: &WalkEntry<'_>) -> Result<(), Ended> {
         let list = directory.handle().and_then(|handle| Ok(rustix::fs::Dir::read_from(&*handle)?));
         let list = match list {
             Ok(list) => list,
-            Err(error) => return self.unreadable(&trail.path(), &error),
+            Err(error) => return self.unreadable(&parent.trail.path(), &error),
         };
         let mut directories: Vec<RawPath> = Vec::new();
         for found in list {
@@ -240,7 +213,7 @@ impl Walk {
             let found = match found {
                 Ok(found) => found,
                 Err(error) => {
-                    self.unreadable(&trail.path(), &error.into())?;
+                    self.unreadable(&parent.trail.path(), &error.into())?;
                     break;
                 }
             };
@@ -248,28 +221,30 @@ impl Walk {
             if matches!(name, b"." | b"..") {
                 continue;
             }
-            let entry = walk_entry(directory, name, trail, in_source);
-            if is_marker(name) {
+            let entry = parent.join(directory, name);
+            let is_directory = found.file_type() == FileType::Directory;
+            let is_to_visit = if is_marker(name) {
                 // Marker of an unfinished copy to this host: of no use at the destination.
+                false
             } else if is_temporary(name) {
-                let is_directory = found.file_type() == FileType::Directory;
                 if !self.is_excluded(&entry, is_directory) {
                     self.left_out(&entry.trail.path(), RESERVED.into())?;
                 }
-            } else if found.file_type() == FileType::Directory {
-                if !self.is_excluded(&entry, true) {
-                    directories.push(name.into());
-                    self.held_names += 1;
-                }
-            } else if self.visit(entry)?.is_some() {
+                false
+            } else if is_directory {
+                !self.is_excluded(&entry, true)
+            } else {
+                self.visit(entry)?.is_some()
+            };
+            if is_to_visit {
                 directories.push(name.into());
                 self.held_names += 1;
             }
             if self.held_names >= MAX_HELD_NAMES {
-                self.directories(&mut directories, directory, trail, in_source)?;
+                self.directories(&mut directories, directory, parent)?;
             }
         }
-        self.directories(&mut directories, directory, trail, in_source)
+        self.directories(&mut directories, directory, parent)
     }
 
     /// Visits the directories with these names, and forgets the names.
@@ -277,19 +252,14 @@ impl Walk {
         &mut self,
         names: &mut Vec<RawPath>,
         directory: &Arc<Directory>,
-        trail: &Arc<Trail>,
-        in_source: &Path,
+        parent: &WalkEntry<'_>,
     ) -> Result<(), Ended> {
         debug_assert!(self.held_names <= MAX_HELD_NAMES);
         for name in names.drain(..) {
             self.held_names -= 1;
-            self.directory(&walk_entry(directory, &name, trail, in_source))?;
+            self.directory(&parent.join(directory, &name))?;
         }
         Ok(())
-    }
-
-    fn is_destination(&self, directory: &Directory) -> bool {
-        self.into.is_some() && directory.identity() == self.into
     }
 
     fn is_excluded(&self, entry: &WalkEntry<'_>, is_directory: bool) -> bool {
@@ -350,16 +320,6 @@ pub(crate) fn is_excluded_source(excludes: &Gitignore, name: &OsStr, is_director
     found.is_ignore() && found.inner().is_some_and(|glob| !glob.original().starts_with('/'))
 }
 
-fn walk_entry<'a>(
-    directory: &'a Arc<Directory>,
-    name: &'a [u8],
-    trail: &Arc<Trail>,
-    in_source: &Path,
-) -> WalkEntry<'a> {
-    let in_source = in_source.join(OsStr::from_bytes(name));
-    WalkEntry { directory, name, trail: trail.join(name), in_source, has_name: true }
-}
-
 fn item(trail: &Arc<Trail>, kind: Kind) -> Item {
     Item { trail: Arc::clone(trail), kind, size: 0, file: None, wants_left: 0 }
 }
@@ -384,13 +344,14 @@ fn split(path: &Path) -> (&Path, &OsStr) {
 }
 
 fn wire_entry(entry: &WalkEntry<'_>, stat: &Stat, kind: EntryKind) -> Entry {
+    let (mtime, mtime_nanos) = mtime(stat);
     Entry {
         id: 0,
         name: if entry.has_name { entry.name.into() } else { RawPath::new() },
         kind,
         mode: mode(stat),
-        mtime: mtime(stat),
-        mtime_nanos: mtime_nanos(stat),
+        mtime,
+        mtime_nanos,
     }
 }
 
@@ -400,13 +361,4 @@ fn wire_entry(entry: &WalkEntry<'_>, stat: &Stat, kind: EntryKind) -> Entry {
 )]
 fn mode(stat: &Stat) -> u32 {
     u32::from(stat.st_mode) & 0o7777
-}
-
-#[expect(clippy::unnecessary_cast, reason = "other systems have other types")]
-fn mtime(stat: &Stat) -> i64 {
-    stat.st_mtime as i64
-}
-
-fn mtime_nanos(stat: &Stat) -> u32 {
-    u32::try_from(stat.st_mtime_nsec).unwrap_or(0)
 }
