@@ -40,18 +40,18 @@ use self::buffers::{Buffers, Room};
 use self::dest::Missing;
 pub(crate) use self::dest::{OpenDestination, Sources};
 use self::final_name::Placed;
-use self::marker::{Marker, OtherMarker, OwnMarker};
+use self::marker::Marker;
 pub(crate) use self::plan::Expected;
 use self::plan::{Planner, Step};
 use self::tree::{Node, Shared};
 use self::worker::{Job, Work, Worker};
 use crate::directory::Directory;
-use crate::frame::{Batch, FrameHead, FrameReader, control_frame};
+use crate::frame::{Batch, FrameHead, FrameReader, write_message};
 use crate::protocol::{Entry, FromDestination, FromSource, HashBytes, MAX_UNRESOLVED};
 use crate::report::{Lost, Report};
 use crate::superseded_sessions::Running;
 use crate::threads::Threads;
-use crate::{CopyError, DestinationOptions, Event, Summary};
+use crate::{CopyError, DestinationOptions, Event};
 
 /// Limit on threads that write files. One file needs one.
 const MAX_WORKERS: usize = 4;
@@ -62,11 +62,6 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 /// Memory charged for each queued frame in addition to its data, bytes.
 const JOB_BYTES: usize = 256;
 
-/// Returns true if a repeated command has nothing left to copy.
-fn is_over(summary: &Summary) -> bool {
-    summary.is_complete() || summary.directories == 0
-}
-
 /// Ends work of the threads that takes long when the copy ends early, or is dropped.
 struct StopGuard(Arc<Shared>);
 
@@ -76,7 +71,6 @@ impl Drop for StopGuard {
     }
 }
 
-/// Destination of one copy.
 pub(crate) struct Destination {
     shared: StopGuard,
     queues: Queues,
@@ -87,14 +81,17 @@ pub(crate) struct Destination {
     /// Directory that this copy has created as DEST.
     created: Option<Missing>,
     marker: Option<Marker>,
-    other: Option<OtherMarker>,
+    other: Option<Marker>,
 }
 
-/// Queues to the threads.
+/// Queues to the threads, and the order in which frames may come.
 struct Queues {
     steps: Sender<(Step, Room)>,
     workers: Vec<Sender<Work>>,
     buffers: Buffers,
+    last_id: u64,
+    /// File whose data have begun, and not ended. One at a time, so that few files are open.
+    current: Option<u64>,
 }
 
 impl Destination {
@@ -103,7 +100,6 @@ impl Destination {
         self.directory.as_ref().and_then(|directory| directory.identity())
     }
 
-    /// Starts the threads.
     pub(crate) fn start(
         open: OpenDestination,
         options: DestinationOptions,
@@ -129,10 +125,8 @@ impl Destination {
         for _ in 0..count {
             let (jobs, queue) = channel();
             let worker = Worker::new(Arc::clone(&shared));
-            threads.start("write", 0, move || {
-                // Ends early if the copy has ended.
-                let _ = worker.run(&queue);
-            })?;
+            // Ends early if the copy has ended.
+            threads.start("write", 0, move || _ = worker.run(&queue))?;
             workers.push(jobs);
         }
         let (steps, queue) = channel();
@@ -147,35 +141,30 @@ impl Destination {
             probe: TimeProbe::new(options.dry_run),
             workers: workers.clone(),
         };
-        threads.start("plan", 0, move || {
-            let _ = planner.run(&queue);
-        })?;
-        let queues = Queues { steps, workers, buffers: Buffers::new() };
+        threads.start("plan", 0, move || _ = planner.run(&queue))?;
+        let queues = Queues { steps, workers, buffers: Buffers::new(), last_id: 0, current: None };
         let shared = StopGuard(shared);
         Ok(Self { shared, queues, threads, replies, fatal, directory, created, marker, other })
     }
 
     /// Runs the copy to its end over a stream whose opening is done. The caller removes the marker
     /// that it returns when the peer knows of the end: until then, the same command may come again.
-    pub(crate) async fn run<R, W>(
+    pub(crate) async fn run(
         self,
-        reader: &mut FrameReader<R>,
-        writer: &mut W,
-    ) -> Result<Option<OwnMarker>, CopyError>
-    where
-        R: AsyncRead + Unpin,
-        W: AsyncWrite + Unpin,
-    {
-        let Self { shared, queues, threads, replies, mut fatal, directory, created, marker, other } = self;
+        reader: &mut FrameReader<impl AsyncRead + Unpin>,
+        writer: &mut (impl AsyncWrite + Unpin),
+    ) -> Result<Option<Marker>, CopyError> {
+        let Self { shared, mut queues, threads, replies, mut fatal, directory, created, marker, other } =
+            self;
         if let (Some(directory), Some(other)) = (&directory, other) {
-            other.remove(directory);
+            other.remove_if_other(directory);
         }
         let sync = shared.0.options.sync;
         let report = shared.0.report.clone();
         // Goes on after the reads, because it may be in the middle of a frame.
         let mut writing = Box::pin(write_replies(replies, writer, &report));
         let result = tokio::select! {
-            result = read(reader, &queues, &shared.0) => result,
+            result = read(reader, &mut queues, &shared.0) => result,
             Err(error) = &mut writing => Err(error),
             Some(error) = fatal.recv() => Err(error),
         };
@@ -197,20 +186,18 @@ impl Destination {
         if let Some(created) = &created {
             created.remove_if_unused(&summary);
         }
-        if sync && let Some(directory) = directory.clone() {
+        if sync && let Some(directory) = directory {
             let error = |error| CopyError::System { step: "cannot sync the destination", error };
             let sync = move || directory.handle().and_then(|handle| Ok(rustix::fs::fsync(&*handle)?));
             tokio::task::spawn_blocking(sync).await.unwrap_or(Ok(())).map_err(error)?;
         }
-        let finished = control_frame(&FromDestination::Finished)?;
-        writer.write_all(&finished).await.map_err(CopyError::Stream)?;
-        writer.flush().await.map_err(CopyError::Stream)?;
-        let own = directory.zip(marker).filter(|_| is_over(&summary));
-        Ok(own.map(|(parent, marker)| OwnMarker { marker, parent }))
+        write_message(writer, &FromDestination::Finished).await?;
+        // A repeated command has nothing left to copy.
+        let is_over = summary.is_complete() || summary.directories == 0;
+        Ok(marker.filter(|_| is_over))
     }
 }
 
-/// Returns the worker of a file.
 fn worker_of(id: u64, workers: usize) -> usize {
     usize::try_from(id % workers as u64).unwrap_or(0)
 }
@@ -271,24 +258,23 @@ async fn write_batch(batch: &mut Batch, writer: &mut (impl AsyncWrite + Unpin)) 
 /// Reads frames until the source has finished.
 async fn read<R: AsyncRead + Unpin>(
     reader: &mut FrameReader<R>,
-    queues: &Queues,
+    queues: &mut Queues,
     shared: &Shared,
 ) -> Result<(), CopyError> {
-    let mut order = Order::default();
     loop {
         match reader.head().await? {
             None => return Err(CopyError::Stream(io::ErrorKind::UnexpectedEof.into())),
             Some(FrameHead::Data { id, offset, length }) => {
-                order.part(id)?;
+                queues.check(id)?;
                 let room = queues.buffers.room(length + JOB_BYTES).await;
                 let mut bytes = queues.buffers.buffer(length);
                 reader.data(bytes.as_mut()).await?;
-                queues.job(id, Job::Data { offset, bytes }, room);
+                queues.job(id, Job::Data { offset, bytes }, room)?;
             }
             Some(FrameHead::Control(length)) => {
                 let room = queues.buffers.room(length + JOB_BYTES).await;
                 let message = reader.control(length).await?;
-                if !handle(message, room, &mut order, queues, shared)? {
+                if !handle(message, room, queues, shared)? {
                     return Ok(());
                 }
             }
@@ -297,34 +283,26 @@ async fn read<R: AsyncRead + Unpin>(
 }
 
 /// Passes a message on. Returns false for the last one.
-fn handle(
-    message: FromSource,
-    room: Room,
-    order: &mut Order,
-    queues: &Queues,
-    shared: &Shared,
-) -> Result<bool, CopyError> {
-    match message {
+fn handle(message: FromSource, room: Room, queues: &mut Queues, shared: &Shared) -> Result<bool, CopyError> {
+    let (id, job) = match message {
         FromSource::Entry(entry) => {
-            order.entry(&entry, shared)?;
+            queues.admit(&entry, shared)?;
             queues.step(Step::Entry(entry), room);
+            return Ok(true);
         }
-        FromSource::Leave { id } => queues.step(Step::Leave { id }, room),
+        FromSource::Leave { id } => {
+            queues.step(Step::Leave { id }, room);
+            return Ok(true);
+        }
         FromSource::Unreadable { path, text } => {
             shared.report.failed(Path::new(std::ffi::OsStr::from_bytes(&path)), &text, Lost::default());
             queues.step(Step::Unreadable { path }, room);
+            return Ok(true);
         }
-        FromSource::Total { files, bytes } => shared.report.event(&Event::Total { files, bytes }),
-        FromSource::Hole { id, offset, len } => queues.part(id, Job::Hole { offset, len }, room, order)?,
-        FromSource::Group { id, chaining_value } => {
-            queues.part(id, Job::Group(chaining_value), room, order)?;
+        FromSource::Total { files, bytes } => {
+            shared.report.event(&Event::Total { files, bytes });
+            return Ok(true);
         }
-        FromSource::End { id, root } => queues.end(id, Job::End(root), room, order)?,
-        FromSource::Stopped { id, text, is_unchanged } => {
-            queues.end(id, Job::Stopped { text, is_unchanged }, room, order)?;
-        }
-        FromSource::Same { id } => queues.end(id, Job::Same, room, order)?,
-        FromSource::Different { id, root } => queues.end(id, Job::Different { root }, room, order)?,
         FromSource::Finish if shared.unresolved.load(Ordering::Relaxed) > 0 => {
             return Err(CopyError::Protocol("the end before all entries are resolved".into()));
         }
@@ -332,7 +310,14 @@ fn handle(
             queues.step(Step::Finish, room);
             return Ok(false);
         }
-    }
+        FromSource::Hole { id, offset, len } => (id, Job::Hole { offset, len }),
+        FromSource::Group { id, chaining_value } => (id, Job::Group(chaining_value)),
+        FromSource::End { id, root } => (id, Job::End(root)),
+        FromSource::Stopped { id, text, is_unchanged } => (id, Job::Stopped { text, is_unchanged }),
+        FromSource::Same { id } => (id, Job::Same),
+        FromSource::Different { id, root } => (id, Job::Different { root }),
+    };
+    queues.job(id, job, room)?;
     Ok(true)
 }
 
@@ -342,37 +327,26 @@ impl Queues {
         let _ = self.steps.send((step, room));
     }
 
-    /// Queues a job for a file whose data go on.
-    fn part(&self, id: u64, job: Job, room: Room, order: &mut Order) -> Result<(), CopyError> {
-        order.part(id)?;
-        self.job(id, job, room);
-        Ok(())
-    }
-
-    /// Queues the last job for a file.
-    fn end(&self, id: u64, job: Job, room: Room, order: &mut Order) -> Result<(), CopyError> {
-        order.end(id)?;
-        self.job(id, job, room);
-        Ok(())
-    }
-
-    fn job(&self, id: u64, job: Job, room: Room) {
+    /// Queues a job for a file, the only one whose data are under way.
+    fn job(&mut self, id: u64, job: Job, room: Room) -> Result<(), CopyError> {
+        self.check(id)?;
+        if !matches!(job, Job::Data { .. } | Job::Hole { .. } | Job::Group(_)) {
+            self.current = None;
+        }
         let worker = &self.workers[worker_of(id, self.workers.len())];
         // Fails if the worker has ended, which ends the copy.
-        let _ = worker.send(Work { id, job, room: Some(room) });
+        let _ = worker.send(Work { id, job, room });
+        Ok(())
     }
-}
 
-/// Order in which frames may come.
-#[derive(Debug, Default)]
-struct Order {
-    last_id: u64,
-    /// File whose data have begun, and not ended. One at a time, so that few files are open.
-    current: Option<u64>,
-}
+    fn check(&mut self, id: u64) -> Result<(), CopyError> {
+        if *self.current.get_or_insert(id) == id {
+            return Ok(());
+        }
+        Err(CopyError::Protocol("data of two files at the same time".into()))
+    }
 
-impl Order {
-    fn entry(&mut self, entry: &Entry, shared: &Shared) -> Result<(), CopyError> {
+    fn admit(&mut self, entry: &Entry, shared: &Shared) -> Result<(), CopyError> {
         if entry.id != self.last_id + 1 {
             return Err(CopyError::Protocol(format!("entry {} after {}", entry.id, self.last_id)));
         }
@@ -380,19 +354,6 @@ impl Order {
         if shared.unresolved.fetch_add(1, Ordering::Relaxed) >= MAX_UNRESOLVED {
             return Err(CopyError::Protocol("more entries than this side can hold".into()));
         }
-        Ok(())
-    }
-
-    fn part(&mut self, id: u64) -> Result<(), CopyError> {
-        if *self.current.get_or_insert(id) == id {
-            return Ok(());
-        }
-        Err(CopyError::Protocol("data of two files at the same time".into()))
-    }
-
-    fn end(&mut self, id: u64) -> Result<(), CopyError> {
-        self.part(id)?;
-        self.current = None;
         Ok(())
     }
 }

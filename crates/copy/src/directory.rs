@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
@@ -24,7 +25,6 @@ const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::
 /// How symbolic links are treated in the last component of a path below a source.
 #[derive(Debug, Clone)]
 pub(crate) enum Links {
-    /// They are not followed.
     Keep,
     /// They are followed anywhere.
     Follow,
@@ -38,9 +38,9 @@ pub(crate) struct Directory {
     parent: Option<Arc<Self>>,
     /// Component in the parent. Of a directory without parent: its path in the root.
     name: PathBuf,
-    device: u64,
-    inode: u64,
-    depth: usize,
+    /// Device and inode.
+    pub(crate) id: (u64, u64),
+    pub(crate) depth: usize,
     links: Links,
     cache: Arc<Cache>,
     handle: Mutex<Option<Arc<OwnedFd>>>,
@@ -58,8 +58,7 @@ impl Directory {
         Ok(Arc::new(Self {
             parent: None,
             name: path,
-            device: device(&stat),
-            inode: inode(&stat),
+            id: file_id(&stat),
             depth: 0,
             links,
             cache: Arc::default(),
@@ -67,15 +66,13 @@ impl Directory {
         }))
     }
 
-    /// Opens a directory in this one.
     pub(crate) fn open_directory(self: &Arc<Self>, name: &[u8]) -> io::Result<Arc<Self>> {
-        let handle = self.open(name, DIRECTORY, Mode::empty())?;
+        let handle = self.open(name, DIRECTORY)?;
         let stat = fstat(&handle)?;
         let child = Arc::new(Self {
             parent: Some(Arc::clone(self)),
             name: OsStr::from_bytes(name).into(),
-            device: device(&stat),
-            inode: inode(&stat),
+            id: file_id(&stat),
             depth: self.depth + 1,
             links: self.links.clone(),
             cache: Arc::clone(&self.cache),
@@ -85,18 +82,22 @@ impl Directory {
         Ok(child)
     }
 
-    /// Opens a name in this directory. Links are followed only where [`Links`] allows it.
-    pub(crate) fn open(self: &Arc<Self>, name: &[u8], flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
-        match &self.links {
+    /// Opens a name in this directory. Links are followed only where [`Links`] allows it. Other
+    /// users cannot read a file that is created.
+    pub(crate) fn open(self: &Arc<Self>, name: &[u8], flags: OFlags) -> io::Result<OwnedFd> {
+        let flags = match &self.links {
             Links::FollowBeneath(root) => {
-                beneath(root.as_fd(), &self.path().join(OsStr::from_bytes(name)), flags, mode)
+                return beneath(root.as_fd(), &self.path().join(OsStr::from_bytes(name)), flags);
             }
-            Links::Follow => Ok(openat(&*self.handle()?, name, flags | OFlags::CLOEXEC, mode)?),
-            Links::Keep => {
-                let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                Ok(openat(&*self.handle()?, name, flags, mode)?)
-            }
-        }
+            Links::Follow => flags | OFlags::CLOEXEC,
+            Links::Keep => flags | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+        };
+        Ok(openat(&*self.handle()?, name, flags, owner_only())?)
+    }
+
+    /// Opens a file for reading, without waiting for the writer of a pipe that took the name.
+    pub(crate) fn open_file(self: &Arc<Self>, name: &[u8]) -> io::Result<File> {
+        Ok(self.open(name, OFlags::RDONLY | OFlags::NONBLOCK)?.into())
     }
 
     /// Returns the attributes of a name, of a link itself unless links are followed.
@@ -110,7 +111,7 @@ impl Directory {
                 if !is_symlink(&stat) {
                     return Ok(stat);
                 }
-                Ok(fstat(self.open(name, path_only(), Mode::empty())?)?)
+                Ok(fstat(self.open(name, path_only())?)?)
             }
         }
     }
@@ -127,9 +128,8 @@ impl Directory {
             return Ok(Arc::clone(handle));
         }
         let Some(parent) = &self.parent else { return Err(io::ErrorKind::NotFound.into()) };
-        let handle = Arc::new(parent.open(self.name.as_os_str().as_bytes(), DIRECTORY, Mode::empty())?);
-        let stat = fstat(&handle)?;
-        if (device(&stat), inode(&stat)) != (self.device, self.inode) {
+        let handle = Arc::new(parent.open(self.name.as_os_str().as_bytes(), DIRECTORY)?);
+        if file_id(&fstat(&handle)?) != self.id {
             return Err(io::Error::other("the directory was replaced while it was copied"));
         }
         *slot = Some(Arc::clone(&handle));
@@ -138,32 +138,16 @@ impl Directory {
         Ok(handle)
     }
 
-    pub(crate) fn depth(&self) -> usize {
-        self.depth
-    }
-
-    pub(crate) fn device(&self) -> u64 {
-        self.device
-    }
-
     /// Returns the identity of this directory for both sides of a copy.
     pub(crate) fn identity(&self) -> Option<HashBytes> {
-        identity(self.device, self.inode)
+        identity(self.id)
     }
 
     /// Returns true if this directory, or one that contains it, has this identity.
     pub(crate) fn is_within(&self, stat: &Stat) -> bool {
-        let mut directory = Some(self);
-        while let Some(this) = directory {
-            if (this.device, this.inode) == (device(stat), inode(stat)) {
-                return true;
-            }
-            directory = this.parent.as_deref();
-        }
-        false
+        std::iter::successors(Some(self), |it| it.parent.as_deref()).any(|it| it.id == file_id(stat))
     }
 
-    /// Returns the path from the root.
     fn path(&self) -> PathBuf {
         match &self.parent {
             Some(parent) => parent.path().join(&self.name),
@@ -210,7 +194,7 @@ impl RootDirectory {
     /// Opens a directory. Links are followed, inside of the root if it is confined.
     pub(crate) fn open_directory(&self, path: &Path) -> io::Result<OwnedFd> {
         if self.is_confined {
-            return beneath(self.handle.as_fd(), path, DIRECTORY, Mode::empty());
+            return beneath(self.handle.as_fd(), path, DIRECTORY);
         }
         let path = if path == Path::new("") { Path::new(".") } else { path };
         Ok(openat(&self.handle, path, DIRECTORY, Mode::empty())?)
@@ -228,7 +212,7 @@ impl RootDirectory {
 
 /// Returns a hash that identifies a directory of this host until the next boot. `None` if the
 /// system has no boot ID.
-pub(crate) fn identity(device: u64, inode: u64) -> Option<HashBytes> {
+pub(crate) fn identity((device, inode): (u64, u64)) -> Option<HashBytes> {
     static BOOT: OnceLock<Option<String>> = OnceLock::new();
     let boot = BOOT.get_or_init(|| std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok());
     let mut hasher = blake3::Hasher::new_derive_key("rdt-copy 1 directory");
@@ -239,48 +223,46 @@ pub(crate) fn identity(device: u64, inode: u64) -> Option<HashBytes> {
 
 /// Opens a path below a directory. Links and `..` may not lead out of it.
 #[cfg(target_os = "linux")]
-fn beneath(root: BorrowedFd<'_>, path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
+fn beneath(root: BorrowedFd<'_>, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     use rustix::fs::{ResolveFlags, openat2};
     use rustix::io::Errno;
 
     let path = relative(path);
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     loop {
-        return match openat2(root, path, flags | OFlags::CLOEXEC, mode, resolve) {
+        return match openat2(root, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve) {
             // The kernel asks for another attempt when a directory was renamed meanwhile.
             Err(Errno::AGAIN) => continue,
             Err(Errno::XDEV) => {
                 let text = "the path leads out of the directory that is served";
                 Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
             }
-            Err(Errno::NOSYS) => by_components(root, path, flags, mode),
+            Err(Errno::NOSYS) => by_components(root, path, flags),
             result => Ok(result?),
         };
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn beneath(root: BorrowedFd<'_>, path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
-    by_components(root, relative(path), flags, mode)
+fn beneath(root: BorrowedFd<'_>, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    by_components(root, relative(path), flags)
 }
 
 /// Opens one component after the other, without any links: for systems that cannot confine them.
-fn by_components(root: BorrowedFd<'_>, path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
+fn by_components(root: BorrowedFd<'_>, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     use std::path::Component;
 
     let mut handle = openat(root, ".", DIRECTORY, Mode::empty())?;
     let mut rest = path.components().filter(|component| *component != Component::CurDir).peekable();
     if rest.peek().is_none() {
-        return Ok(openat(&handle, ".", flags | OFlags::CLOEXEC, mode)?);
+        return Ok(openat(&handle, ".", flags | OFlags::CLOEXEC, Mode::empty())?);
     }
     while let Some(component) = rest.next() {
         let Component::Normal(name) = component else {
             return Err(io::ErrorKind::PermissionDenied.into());
         };
         let step = if rest.peek().is_some() { DIRECTORY } else { flags | OFlags::CLOEXEC };
-        let is_last = rest.peek().is_none();
-        let mode = if is_last { mode } else { Mode::empty() };
-        handle = openat(&handle, name, step | OFlags::NOFOLLOW, mode)?;
+        handle = openat(&handle, name, step | OFlags::NOFOLLOW, Mode::empty())?;
     }
     Ok(handle)
 }
@@ -301,6 +283,11 @@ fn path_only() -> OFlags {
     OFlags::RDONLY.union(OFlags::NONBLOCK)
 }
 
+/// Mode of files in progress. Other users may read a file only when it has its own mode.
+pub(crate) fn owner_only() -> Mode {
+    Mode::RUSR | Mode::WUSR
+}
+
 pub(crate) fn is_symlink(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::Symlink
 }
@@ -315,12 +302,19 @@ pub(crate) fn mode_of(stat: &Stat) -> Mode {
     Mode::from_raw_mode(stat.st_mode & 0o7777)
 }
 
+/// Returns the time of the last write: seconds since 1970, and nanoseconds.
+#[allow(clippy::unnecessary_cast, reason = "systems have different types")]
+pub(crate) fn mtime(stat: &Stat) -> (i64, u32) {
+    (stat.st_mtime as i64, u32::try_from(stat.st_mtime_nsec).unwrap_or(0))
+}
+
 #[allow(clippy::useless_conversion, reason = "systems have different types")]
 pub(crate) fn inode(stat: &Stat) -> u64 {
     stat.st_ino.into()
 }
 
+/// Returns device and inode.
 #[allow(clippy::unnecessary_cast, clippy::cast_sign_loss, reason = "systems have different types")]
-pub(crate) fn device(stat: &Stat) -> u64 {
-    stat.st_dev as u64
+pub(crate) fn file_id(stat: &Stat) -> (u64, u64) {
+    (stat.st_dev as u64, inode(stat))
 }

@@ -105,6 +105,7 @@ pub enum Kind {
 
 /// Why an entry is not copied although it did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(unix, derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum SkipReason {
     /// The destination has the same file or link.

@@ -13,7 +13,7 @@
 //! cover the header too.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read as _, Seek as _};
 use std::os::unix::fs::FileExt as _;
 
 use crate::protocol::{HashBytes, Token};
@@ -24,14 +24,13 @@ const HEADER_BYTES: usize = 72;
 const CHECKSUM_BYTES: usize = 16;
 const SLOT_BYTES: usize = 4096;
 /// Size of a journal, bytes.
-const JOURNAL_BYTES: usize = 3 * SLOT_BYTES;
+const JOURNAL_BYTES: u64 = 3 * SLOT_BYTES as u64;
 
 /// File that a journal belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Subject {
     /// Identity of the contents at the source.
     pub(crate) token: Token,
-    /// Size, bytes.
     pub(crate) size: u64,
     /// BLAKE3 of the final name.
     pub(crate) name_hash: HashBytes,
@@ -45,7 +44,6 @@ pub(crate) struct Checkpoint {
     pub(crate) stack: Vec<HashBytes>,
 }
 
-/// Open journal.
 #[derive(Debug)]
 pub(crate) struct Journal {
     file: File,
@@ -89,18 +87,10 @@ fn slot_start(sequence: u64) -> usize {
     if sequence % 2 == 1 { SLOT_BYTES } else { 2 * SLOT_BYTES }
 }
 
-fn read(file: &File) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; JOURNAL_BYTES];
-    let mut length = 0;
-    while length < bytes.len() {
-        match file.read_at(&mut bytes[length..], length as u64) {
-            Ok(0) => break,
-            Ok(n) => length += n,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    bytes.truncate(length);
+fn read(mut file: &File) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.take(JOURNAL_BYTES).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

@@ -79,7 +79,6 @@ pub(crate) struct Hello {
 /// Request of the client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum WireRequest {
-    /// The client is the source.
     Push {
         dest: RawPath,
         /// Number of sources: more than one need a directory.
@@ -90,7 +89,6 @@ pub(crate) enum WireRequest {
         /// Hash of the whole command: the same one may end a session that a killed client left.
         command: HashBytes,
     },
-    /// The server is the source.
     Pull {
         #[serde(deserialize_with = "at_most::<MAX_SOURCES, _, _>")]
         sources: Vec<RawPath>,
@@ -106,6 +104,7 @@ pub(crate) enum WireRequest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct WireOptions {
     existing: u8,
+    /// A bit for each switch, in the order of the fields.
     flags: u8,
 }
 
@@ -153,7 +152,6 @@ pub(crate) enum Answer {
     },
 }
 
-/// Message from the source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum FromSource {
     Entry(Entry),
@@ -166,7 +164,6 @@ pub(crate) enum FromSource {
         path: RawPath,
         text: String,
     },
-    /// Everything is listed.
     Total {
         files: u64,
         bytes: u64,
@@ -218,7 +215,6 @@ pub(crate) struct Entry {
     pub(crate) mode: u32,
     /// Time of the last write, seconds since 1970.
     pub(crate) mtime: i64,
-    /// Nanoseconds of `mtime`.
     pub(crate) mtime_nanos: u32,
 }
 
@@ -229,7 +225,6 @@ pub(crate) enum EntryKind {
     Symlink { target: RawPath },
 }
 
-/// Message from the destination.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum FromDestination {
     Want {
@@ -244,7 +239,7 @@ pub(crate) enum FromDestination {
     /// The entry is not needed. `name` is the name of what is there, if not its own.
     Skip {
         id: u64,
-        reason: WireSkip,
+        reason: SkipReason,
         name: Option<RawPath>,
     },
     Failed {
@@ -278,62 +273,27 @@ pub(crate) enum Start {
     },
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum WireSkip {
-    Identical,
-    DryRun,
-}
-
-impl From<WireSkip> for SkipReason {
-    fn from(skip: WireSkip) -> Self {
-        match skip {
-            WireSkip::Identical => Self::Identical,
-            WireSkip::DryRun => Self::DryRun,
-        }
-    }
-}
-
-const CHECKSUM: u8 = 1;
-const SYNC: u8 = 2;
-const SPECIAL_MODES: u8 = 4;
-const DRY_RUN: u8 = 8;
+/// Policies by their numbers on the wire.
+const POLICIES: [Existing; 3] = [Existing::Refuse, Existing::Overwrite, Existing::KeepBoth];
 
 impl From<DestinationOptions> for WireOptions {
     fn from(options: DestinationOptions) -> Self {
-        let existing = match options.existing {
-            Existing::Refuse => 0,
-            Existing::Overwrite => 1,
-            Existing::KeepBoth => 2,
-        };
-        let flag = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
-        let flags = flag(options.checksum, CHECKSUM)
-            | flag(options.sync, SYNC)
-            | flag(options.special_modes, SPECIAL_MODES)
-            | flag(options.dry_run, DRY_RUN);
-        Self { existing, flags }
+        let DestinationOptions { existing, checksum, sync, special_modes, dry_run } = options;
+        let flags = [checksum, sync, special_modes, dry_run].map(u8::from);
+        let flags = flags.iter().enumerate().map(|(bit, flag)| flag << bit).sum();
+        Self { existing: existing as u8, flags }
     }
 }
 
 impl TryFrom<WireOptions> for DestinationOptions {
     type Error = &'static str;
 
-    fn try_from(wire: WireOptions) -> Result<Self, Self::Error> {
-        let existing = match wire.existing {
-            0 => Existing::Refuse,
-            1 => Existing::Overwrite,
-            2 => Existing::KeepBoth,
-            _ => return Err("unknown policy for existing names"),
-        };
-        if wire.flags & !(CHECKSUM | SYNC | SPECIAL_MODES | DRY_RUN) != 0 {
+    fn try_from(WireOptions { existing, flags }: WireOptions) -> Result<Self, Self::Error> {
+        let existing = *POLICIES.get(usize::from(existing)).ok_or("unknown policy for existing names")?;
+        if flags >= 1 << 4 {
             return Err("unknown options");
         }
-        let has = |bit: u8| wire.flags & bit != 0;
-        Ok(Self {
-            existing,
-            checksum: has(CHECKSUM),
-            sync: has(SYNC),
-            special_modes: has(SPECIAL_MODES),
-            dry_run: has(DRY_RUN),
-        })
+        let [checksum, sync, special_modes, dry_run] = [0, 1, 2, 3].map(|bit| flags & 1 << bit != 0);
+        Ok(Self { existing, checksum, sync, special_modes, dry_run })
     }
 }

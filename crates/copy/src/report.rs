@@ -20,7 +20,6 @@ const MAX_TEXT_CHARS: usize = 512;
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Lost {
     pub(crate) kind: Option<Kind>,
-    /// Size of a file.
     pub(crate) bytes: u64,
     /// Bytes of it that were not written.
     pub(crate) missing_bytes: u64,

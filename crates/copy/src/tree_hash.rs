@@ -14,7 +14,6 @@ pub(crate) const GROUP_BYTES: u64 = 8 << 20;
 pub(crate) struct TreeHash {
     size: u64,
     offset: u64,
-    /// Current group.
     hasher: Hasher,
     /// Subtrees of the complete groups, largest first: one for each bit set in their number.
     stack: Vec<ChainingValue>,
@@ -68,11 +67,9 @@ impl TreeHash {
         static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
         let mut value = None;
         while count > 0 {
-            let n = count.min(ZEROS.len() as u64);
-            #[expect(clippy::cast_possible_truncation, reason = "at most the length of the array")]
-            let piece = &ZEROS[..n as usize];
+            let piece = &ZEROS[..usize::try_from(count).map_or(ZEROS.len(), |n| n.min(ZEROS.len()))];
             value = self.update(piece);
-            count -= n;
+            count -= piece.len() as u64;
         }
         value
     }

@@ -12,12 +12,12 @@ use rustix::fs::{
 };
 
 use super::part::{is_private, remove};
-use crate::directory::{Directory, mode_of};
+use crate::directory::{Directory, mode_of, mtime};
 use crate::name::{PROBE, Temporary};
 use crate::protocol::Entry;
 
 /// Mode and time of the last write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Attributes {
     mode: u32,
     mtime: i64,
@@ -71,7 +71,7 @@ impl Attributes {
         if mode_of(&directory.stat_name(name)?) & mask == mode {
             return Ok(());
         }
-        Ok(fchmod(directory.open(name, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty())?, mode)?)
+        Ok(fchmod(directory.open_file(name)?, mode)?)
     }
 
     #[allow(
@@ -84,7 +84,6 @@ impl Attributes {
         Mode::from_raw_mode((self.mode & mask) as RawMode)
     }
 
-    /// Sets the time of a symbolic link.
     pub(crate) fn set_link_time(&self, directory: impl AsFd, name: &[u8]) -> io::Result<()> {
         Ok(utimensat(directory, name, &self.times(), AtFlags::SYMLINK_NOFOLLOW)?)
     }
@@ -99,11 +98,9 @@ impl Attributes {
 /// Mode that a directory gets when it is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NewMode {
-    /// Mode of the source.
     Source,
     /// Mode that it had before it was changed so that it can be filled.
     Restore(Mode),
-    /// Unchanged mode.
     Keep,
 }
 
@@ -136,14 +133,13 @@ pub(super) fn fillable(parent: &Arc<Directory>, name: &[u8], directory: impl AsF
 
 fn write_mode(parent: &Arc<Directory>, name: &[u8], mode: Mode) -> io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
-    let mut file = File::from(parent.open(name, flags, Mode::RUSR | Mode::WUSR)?);
+    let mut file = File::from(parent.open(name, flags)?);
     file.write_all(format!("{:o}", mode.as_raw_mode()).as_bytes())
 }
 
 /// Reads a mode that this user has kept.
 fn read_mode(parent: &Arc<Directory>, name: &[u8]) -> Option<Mode> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK;
-    let file = File::from(parent.open(name, flags, Mode::empty()).ok()?);
+    let file = parent.open_file(name).ok()?;
     let mut digits = String::new();
     is_private(&fstat(&file).ok()?).then(|| file.take(8).read_to_string(&mut digits))?.ok()?;
     RawMode::from_str_radix(&digits, 8).ok().map(Mode::from_raw_mode)
@@ -161,11 +157,6 @@ pub(super) fn is_unfinished(stat: &Stat) -> bool {
     is_own && mode_of(stat) & !Mode::SGID == unfinished()
 }
 
-#[allow(clippy::unnecessary_cast, clippy::cast_sign_loss, reason = "systems have different types")]
-pub(super) fn mtime(stat: &Stat) -> (i64, u64) {
-    (stat.st_mtime as i64, stat.st_mtime_nsec as u64)
-}
-
 /// File without a name, whose time is set and read back to find what its file system makes of it.
 #[derive(Debug)]
 pub(super) struct TimeProbe {
@@ -181,13 +172,13 @@ impl TimeProbe {
 
     /// Returns true if a file of this directory has the time that an earlier copy has set.
     pub(super) fn has_time(&mut self, stat: &Stat, wanted: &Attributes, directory: &Arc<Directory>) -> bool {
-        mtime(stat) == (wanted.mtime, u64::from(wanted.mtime_nanos))
+        mtime(stat) == (wanted.mtime, wanted.mtime_nanos)
             // Without a probe, times must be equal.
             || self.held(wanted, directory).is_ok_and(|held| mtime(stat) == held)
     }
 
-    fn held(&mut self, wanted: &Attributes, directory: &Arc<Directory>) -> io::Result<(i64, u64)> {
-        let device = directory.device();
+    fn held(&mut self, wanted: &Attributes, directory: &Arc<Directory>) -> io::Result<(i64, u32)> {
+        let device = directory.id.0;
         let file = match self.file.take() {
             Some((of, file)) if of == device => file,
             _ => unnamed_file(directory, self.is_dry_run)?,
@@ -200,9 +191,8 @@ impl TimeProbe {
 
 /// Creates a file without a name. A dry run creates none where that needs a name for a moment.
 fn unnamed_file(directory: &Arc<Directory>, is_dry_run: bool) -> io::Result<File> {
-    let mode = Mode::RUSR | Mode::WUSR;
     #[cfg(target_os = "linux")]
-    if let Ok(file) = directory.open(b".", OFlags::TMPFILE | OFlags::WRONLY, mode) {
+    if let Ok(file) = directory.open(b".", OFlags::TMPFILE | OFlags::WRONLY) {
         return Ok(file.into());
     }
     if is_dry_run {
@@ -210,7 +200,7 @@ fn unnamed_file(directory: &Arc<Directory>, is_dry_run: bool) -> io::Result<File
     }
     // A killed copy may have left it.
     remove(directory, PROBE)?;
-    let file = directory.open(PROBE, OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY, mode)?;
+    let file = directory.open(PROBE, OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY)?;
     remove(directory, PROBE)?;
     Ok(file.into())
 }
@@ -224,7 +214,7 @@ mod tests {
     fn far_time(directory: &Arc<Directory>) -> (Attributes, Stat) {
         let far = Attributes { mode: 0o644, mtime: 1 << 40, mtime_nanos: 7 };
         let flags = OFlags::CREATE | OFlags::WRONLY;
-        let file = directory.open(b"file", flags, Mode::RUSR | Mode::WUSR).unwrap();
+        let file = directory.open(b"file", flags).unwrap();
         far.set(&file, false).unwrap();
         (far, fstat(&file).unwrap())
     }

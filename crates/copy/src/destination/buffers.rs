@@ -21,12 +21,8 @@ pub(crate) struct Buffers {
 }
 
 /// Room for a frame, held until a thread has dealt with it.
-#[derive(Debug)]
-pub(crate) struct Room {
-    _permit: Option<OwnedSemaphorePermit>,
-}
+pub(crate) type Room = Option<OwnedSemaphorePermit>;
 
-/// Data of a frame.
 #[derive(Debug)]
 pub(crate) struct Buffer {
     bytes: Vec<u8>,
@@ -44,7 +40,7 @@ impl Buffers {
         let bytes = if bytes >= MIN_POOLED_BYTES { MAX_DATA_BYTES } else { bytes };
         let units = u32::try_from(bytes / 1024 + 1).unwrap_or(u32::MAX);
         // Fails only if the semaphore is closed, and it never is.
-        Room { _permit: Arc::clone(&self.units).acquire_many_owned(units).await.ok() }
+        Arc::clone(&self.units).acquire_many_owned(units).await.ok()
     }
 
     /// Returns a buffer of that length, at most that of a data frame.

@@ -10,9 +10,9 @@ use rustix::fs::{AtFlags, Mode, fstat, mkdirat, unlinkat};
 use rustix::io::Errno;
 
 use super::attributes::is_unfinished;
-use super::marker::{Marker, OtherMarker};
+use super::marker::Marker;
 use super::plan::{Expected, TopNames, enter};
-use crate::directory::{Directory, Links, RootDirectory, device, identity, inode};
+use crate::directory::{Directory, Links, RootDirectory, file_id, identity};
 use crate::protocol::HashBytes;
 use crate::{CopyError, DestinationOptions, Summary};
 
@@ -40,7 +40,7 @@ pub(crate) struct OpenDestination {
     /// Marker of DEST if it is the new name of the only source.
     pub(super) marker: Option<Marker>,
     /// Stale marker beside an existing DEST; removed if it names another directory.
-    pub(super) other: Option<OtherMarker>,
+    pub(super) other: Option<Marker>,
 }
 
 /// Directory to create. Only an accepted copy creates it.
@@ -78,8 +78,8 @@ impl OpenDestination {
         let wrap = |handle| Directory::top(handle, dest.into(), Links::Keep).map_err(error);
         let may_rename = !is_directory && count == 1;
         match root.open_directory(dest) {
-            Ok(handle) => match may_rename.then(|| OtherMarker::find(root, dest, &first_name)).flatten() {
-                Some(found) if found.marker.is_of(&found.parent, &handle) => {}
+            Ok(handle) => match may_rename.then(|| Marker::find(root, dest, &first_name)).flatten() {
+                Some(found) if found.is_of(&handle) => {}
                 found => {
                     let other = found.filter(|_| !options.dry_run);
                     // DIR of a server keeps its mode.
@@ -98,8 +98,10 @@ impl OpenDestination {
         let parent = root.open_directory(parent).map_err(error)?;
         if may_rename {
             let top = TopNames { rename: Some(name.as_bytes().into()), ..top };
-            let marker = (!options.dry_run).then(|| Marker::of(name.as_bytes(), &first_name));
-            return Ok(Self { marker, ..Self::of(wrap(parent)?, top) });
+            let parent = wrap(parent)?;
+            let marker = || Marker::of(Arc::clone(&parent), name.as_bytes(), &first_name);
+            let marker = (!options.dry_run).then(marker);
+            return Ok(Self { marker, ..Self::of(parent, top) });
         }
         if !is_directory {
             let text = "several sources need a directory that exists, or that ends in '/'";
@@ -119,9 +121,7 @@ impl OpenDestination {
     pub(crate) fn identity(&self) -> Option<HashBytes> {
         match (&self.directory, &self.missing) {
             (Some(directory), _) => directory.identity(),
-            (_, Some(missing)) => {
-                fstat(&missing.parent).ok().and_then(|stat| identity(device(&stat), inode(&stat)))
-            }
+            (_, Some(missing)) => fstat(&missing.parent).ok().and_then(|stat| identity(file_id(&stat))),
             _ => None,
         }
     }

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::part::remove;
 use crate::Existing;
-use crate::directory::{Directory, device, inode};
+use crate::directory::{Directory, file_id};
 use crate::name::{Temporary, numbered};
 
 /// Limit on numbers tried for a free name.
@@ -65,7 +65,7 @@ impl Placed {
     /// Replaces what has the name, unless this copy has placed it.
     fn replace(&self, directory: &Arc<Directory>, temporary: &[u8], name: &[u8]) -> io::Result<()> {
         let handle = directory.handle()?;
-        let identity = |name| directory.stat_name(name).map(|stat| (device(&stat), inode(&stat)));
+        let identity = |name| directory.stat_name(name).map(|stat| file_id(&stat));
         let own = identity(temporary)?;
         // Held until the name is taken: another thread may be about to take it.
         let mut placed = self.0.lock().unwrap_or_else(PoisonError::into_inner);

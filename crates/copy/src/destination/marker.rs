@@ -15,10 +15,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use rustix::fs::{AtFlags, Mode, OFlags, fstat, openat, unlinkat};
+use rustix::fs::{OFlags, fstat};
 
 use super::part::{is_private, remove};
-use crate::directory::{Directory, RootDirectory};
+use crate::directory::{Directory, Links, RootDirectory};
 use crate::name::Temporary;
 use crate::protocol::HashBytes;
 
@@ -26,10 +26,11 @@ const MAGIC: [u8; 8] = *b"rdtcopyN";
 /// Bytes of magic, inode, time of creation and hash.
 const MARKER_BYTES: usize = 56;
 
-/// Marker of one copy.
 #[derive(Debug, Clone)]
-pub(super) struct Marker {
-    /// File name of the marker, in the directory that contains DEST.
+pub(crate) struct Marker {
+    /// Directory that contains DEST.
+    parent: Arc<Directory>,
+    /// File name of the marker in it.
     name: Vec<u8>,
     /// BLAKE3 of the source's name.
     source: HashBytes,
@@ -55,13 +56,20 @@ impl Identity {
 
 impl Marker {
     /// Returns the marker of a copy that gives a source the new name `dest`.
-    pub(super) fn of(dest: &[u8], source: &[u8]) -> Self {
-        Self { name: Temporary::of(dest).new, source: blake3::hash(source).into() }
+    pub(super) fn of(parent: Arc<Directory>, dest: &[u8], source: &[u8]) -> Self {
+        Self { parent, name: Temporary::of(dest).new, source: blake3::hash(source).into() }
+    }
+
+    /// Opens the directory of the marker that DEST has as the new name of `source`.
+    pub(super) fn find(root: &RootDirectory, dest: &Path, source: &[u8]) -> Option<Self> {
+        let parent = root.open_directory(dest.parent()?).ok()?;
+        let parent = Directory::top(parent, dest.into(), Links::Keep).ok()?;
+        Some(Self::of(parent, dest.file_name()?.as_bytes(), source))
     }
 
     /// Returns true if an interrupted copy of this source by this user has created this directory.
-    pub(super) fn is_of(&self, parent: &OwnedFd, directory: &OwnedFd) -> bool {
-        let Ok((_, found)) = self.read(parent) else { return false };
+    pub(super) fn is_of(&self, directory: &OwnedFd) -> bool {
+        let Ok((_, found)) = self.read() else { return false };
         let Ok(identity) = Identity::of(directory) else { return false };
         if found == self.bytes(identity) {
             return true;
@@ -71,44 +79,44 @@ impl Marker {
     }
 
     /// Removes the marker if it is one of another directory than this one.
-    pub(super) fn remove_if_other(&self, parent: &OwnedFd, directory: &OwnedFd) {
-        let Ok((file, found)) = self.read(parent) else { return };
-        let Ok(identity) = Identity::of(directory) else { return };
+    pub(super) fn remove_if_other(&self, directory: &Arc<Directory>) {
+        let Ok((file, found)) = self.read() else { return };
+        let Ok(identity) = directory.handle().and_then(Identity::of) else { return };
         let is_other =
             !found.starts_with(&named(identity)) && !found.starts_with(&named(Identity::default()));
         if is_other && file.metadata().is_ok_and(|metadata| metadata.is_file()) {
             // If it stays, it does no harm.
-            let _ = unlinkat(parent, &self.name, AtFlags::empty());
+            self.remove();
         }
     }
 
     /// Writes the marker before the directory is created. Errors are ignored: where no file can be
     /// created, the directory cannot either, and that error is reported.
-    pub(super) fn announce(&self, parent: &Arc<Directory>) {
-        let _ = self.write(parent, Identity::default());
+    pub(super) fn announce(&self) {
+        let _ = self.write(Identity::default());
     }
 
     /// Adds the identity of the created directory to the marker. If that fails, a later copy copies
     /// into the directory instead of continuing this one.
-    pub(super) fn bind(&self, parent: &Arc<Directory>, directory: &Arc<Directory>) {
-        let _ = directory.handle().and_then(Identity::of).and_then(|identity| self.write(parent, identity));
+    pub(super) fn bind(&self, directory: &Arc<Directory>) {
+        let _ = directory.handle().and_then(Identity::of).and_then(|identity| self.write(identity));
     }
 
     /// Removes the marker of a complete copy. If that fails, the next copy of this name removes it.
-    pub(super) fn remove(&self, parent: &Arc<Directory>) {
-        let _ = remove(parent, &self.name);
+    pub(crate) fn remove(&self) {
+        let _ = remove(&self.parent, &self.name);
     }
 
-    fn write(&self, parent: &Arc<Directory>, identity: Identity) -> io::Result<()> {
+    fn write(&self, identity: Identity) -> io::Result<()> {
         let open = |flag: OFlags| {
             let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::NONBLOCK | flag;
-            parent.open(&self.name, flags, Mode::RUSR | Mode::WUSR).map(File::from)
+            self.parent.open(&self.name, flags).map(File::from)
         };
         let file = match open(OFlags::empty()) {
             Ok(file) if is_private(&fstat(&file)?) => file,
             // A link, or a file that has another name too: another user may have put it there.
             _ => {
-                remove(parent, &self.name)?;
+                remove(&self.parent, &self.name)?;
                 open(OFlags::EXCL)?
             }
         };
@@ -118,9 +126,8 @@ impl Marker {
     }
 
     /// Reads the marker, if it is a file of this user.
-    fn read(&self, parent: &OwnedFd) -> io::Result<(File, Vec<u8>)> {
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = File::from(openat(parent, &self.name, flags, Mode::empty())?);
+    fn read(&self) -> io::Result<(File, Vec<u8>)> {
+        let file = self.parent.open_file(&self.name)?;
         if file.metadata()?.uid() != rustix::process::geteuid().as_raw() {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
@@ -145,40 +152,4 @@ fn is_empty(directory: &OwnedFd) -> bool {
     let Ok(list) = rustix::fs::Dir::read_from(directory) else { return false };
     let mut names = list.map(|entry| entry.map(|entry| entry.file_name().to_bytes().to_vec()));
     names.all(|name| name.is_ok_and(|name| matches!(&*name, b"." | b"..")))
-}
-
-/// Marker to remove if it is one of another directory. Only an accepted copy removes it.
-#[derive(Debug)]
-pub(super) struct OtherMarker {
-    pub(super) marker: Marker,
-    /// Directory of the marker.
-    pub(super) parent: OwnedFd,
-}
-
-impl OtherMarker {
-    /// Opens the directory of the marker that DEST has as the new name of `source`.
-    pub(super) fn find(root: &RootDirectory, dest: &Path, source: &[u8]) -> Option<Self> {
-        let marker = Marker::of(dest.file_name()?.as_bytes(), source);
-        Some(Self { marker, parent: root.open_directory(dest.parent()?).ok()? })
-    }
-
-    pub(super) fn remove(&self, directory: &Arc<Directory>) {
-        if let Ok(handle) = directory.handle() {
-            self.marker.remove_if_other(&self.parent, &handle);
-        }
-    }
-}
-
-/// Marker of a copy that has nothing left to do.
-#[must_use]
-#[derive(Debug)]
-pub(crate) struct OwnMarker {
-    pub(super) marker: Marker,
-    pub(super) parent: Arc<Directory>,
-}
-
-impl OwnMarker {
-    pub(crate) fn remove(&self) {
-        self.marker.remove(&self.parent);
-    }
 }

@@ -13,7 +13,7 @@ use rdt_udp::clock;
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Stat, fchmod, flock, fstat, unlinkat};
 use rustix::io::Errno;
 
-use crate::directory::{Directory, device, inode, mode_of};
+use crate::directory::{Directory, file_id, inode, mode_of, owner_only};
 use crate::journal::{Checkpoint, Journal, Subject};
 use crate::name::Temporary;
 
@@ -24,8 +24,8 @@ const MAX_ATTEMPTS: u32 = 8;
 #[derive(Debug)]
 pub(super) struct Part {
     directory: Arc<Directory>,
-    names: Temporary,
-    file: Arc<File>,
+    pub(super) names: Temporary,
+    pub(super) file: Arc<File>,
     progress: Progress,
     /// True after the directory was synced: only then a crash leaves part and journal there.
     is_named: bool,
@@ -36,7 +36,6 @@ pub(super) struct Part {
     has_lost_data: bool,
 }
 
-/// Journal of a part.
 #[derive(Debug)]
 enum Progress {
     /// Small file, or one without a lock: it is begun again after an interruption.
@@ -47,7 +46,6 @@ enum Progress {
 }
 
 impl Part {
-    /// Creates the part of a small file.
     pub(super) fn create_small(directory: &Arc<Directory>, mut names: Temporary) -> io::Result<Self> {
         for _ in 0..MAX_ATTEMPTS {
             match create(directory, &names.part) {
@@ -107,7 +105,7 @@ impl Part {
         let changed = || io::Error::other("another copy changed it meanwhile: copy again");
         let journal = open_journal(directory, &names)?.ok_or_else(changed)?;
         let flags = OFlags::WRONLY | OFlags::NONBLOCK;
-        let file = File::from(directory.open(&names.part, flags, Mode::empty())?);
+        let file = File::from(directory.open(&names.part, flags)?);
         let stat = fstat(&file)?;
         let found = Journal::resume(journal, subject, inode(&stat))?;
         let (journal, found) = found.ok_or_else(changed)?;
@@ -126,17 +124,12 @@ impl Part {
         Self { directory, names, file, progress, is_named: false, last_checkpoint, has_lost_data: false }
     }
 
-    pub(super) fn file(&self) -> &File {
-        &self.file
-    }
-
     /// Notes a failed write or sync of the file.
     pub(super) fn written(&mut self, result: io::Result<()>) -> io::Result<()> {
         self.has_lost_data |= result.is_err();
         result
     }
 
-    /// Makes the data durable.
     pub(super) fn sync_data(&mut self) -> io::Result<()> {
         self.written(self.file.sync_data())
     }
@@ -148,10 +141,6 @@ impl Part {
             return Ok(());
         }
         Err(io::Error::other("another process has replaced the file in progress"))
-    }
-
-    pub(super) fn name(&self) -> &[u8] {
-        &self.names.part
     }
 
     pub(super) fn since_checkpoint(&self) -> Duration {
@@ -218,7 +207,6 @@ impl Part {
         }
     }
 
-    /// Removes the part and its journal.
     pub(super) fn discard(mut self) {
         // The next copy of this name removes what stays.
         let _ = self.settle();
@@ -243,21 +231,22 @@ pub(super) fn find_checkpoint(
     names: &Temporary,
     subject: &Subject,
 ) -> io::Result<Option<Checkpoint>> {
-    let journal = match directory.open(&names.journal, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()) {
-        Ok(journal) => File::from(journal),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
+    let Some(journal) = found(directory.open_file(&names.journal))? else { return Ok(None) };
     if take_lock(&journal, FlockOperation::NonBlockingLockShared)? == Lock::Unsupported {
         return Ok(None);
     }
-    let part = match directory.stat_name(&names.part) {
-        Ok(part) if is_own(&part, subject.size) => Journal::peek(&journal, subject, inode(&part))?,
-        Ok(_) => None,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(error),
-    };
-    Ok(part)
+    match found(directory.stat_name(&names.part))? {
+        Some(part) if is_own(&part, subject.size) => Journal::peek(&journal, subject, inode(&part)),
+        _ => Ok(None),
+    }
+}
+
+/// Returns `None` for a name that does not exist.
+pub(super) fn found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        result => result.map(Some),
+    }
 }
 
 /// Removes a file. One that does not exist is no error.
@@ -271,12 +260,7 @@ pub(super) fn remove(directory: &Arc<Directory>, name: &[u8]) -> io::Result<()> 
 /// Removes what an interrupted copy of a large file left, after something else has completed the
 /// file. A copy in progress keeps it.
 pub(super) fn remove_left(directory: &Arc<Directory>, names: &Temporary) -> io::Result<()> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK;
-    let journal = match directory.open(&names.journal, flags, Mode::empty()) {
-        Ok(journal) => File::from(journal),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error),
-    };
+    let Some(journal) = found(directory.open_file(&names.journal))? else { return Ok(()) };
     if lock(&journal)? == Lock::Held && is_named(directory, &names.journal, &journal)? {
         remove(directory, &names.part)?;
         remove(directory, &names.journal)?;
@@ -284,17 +268,16 @@ pub(super) fn remove_left(directory: &Arc<Directory>, names: &Temporary) -> io::
     Ok(())
 }
 
-/// Creates a part.
 fn create(directory: &Arc<Directory>, name: &[u8]) -> io::Result<File> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
-    Ok(directory.open(name, flags, owner_only())?.into())
+    Ok(directory.open(name, flags)?.into())
 }
 
 /// Opens the journal, or creates it. `None`: the file system has no locks, so there is no journal.
 fn open_journal(directory: &Arc<Directory>, names: &Temporary) -> io::Result<Option<File>> {
     for _ in 0..MAX_ATTEMPTS {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NONBLOCK;
-        let file = File::from(directory.open(&names.journal, flags, owner_only())?);
+        let file = File::from(directory.open(&names.journal, flags)?);
         let lock = lock(&file)?;
         let stat = fstat(&file)?;
         if lock == Lock::Unsupported {
@@ -317,7 +300,7 @@ fn open_journal(directory: &Arc<Directory>, names: &Temporary) -> io::Result<Opt
 
 /// Removes a part that no process has locked. Without locks, it stays.
 fn remove_abandoned(directory: &Arc<Directory>, name: &[u8]) -> io::Result<Lock> {
-    match directory.open(name, OFlags::WRONLY | OFlags::NONBLOCK, Mode::empty()) {
+    match directory.open(name, OFlags::WRONLY | OFlags::NONBLOCK) {
         Ok(file) => {
             // Locked until it is removed: the name must not pass to another copy before.
             let file = File::from(file);
@@ -336,14 +319,9 @@ fn remove_abandoned(directory: &Arc<Directory>, name: &[u8]) -> io::Result<Lock>
 /// Returns true if the name still leads to this file.
 fn is_named(directory: &Arc<Directory>, name: &[u8], file: &File) -> io::Result<bool> {
     let own = fstat(file)?;
-    match directory.stat_name(name) {
-        Ok(found) => Ok((device(&found), inode(&found)) == (device(&own), inode(&own))),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
-    }
+    Ok(found(directory.stat_name(name))?.is_some_and(|found| file_id(&found) == file_id(&own)))
 }
 
-/// Result of a request for a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lock {
     Held,
@@ -382,11 +360,6 @@ fn is_own(stat: &Stat, size: u64) -> bool {
 
 fn in_progress() -> io::Error {
     io::Error::new(io::ErrorKind::ResourceBusy, "another copy of it is in progress")
-}
-
-/// Mode of files in progress. Other users may read a file only when it has its own mode.
-fn owner_only() -> Mode {
-    Mode::RUSR | Mode::WUSR
 }
 
 #[cfg(test)]

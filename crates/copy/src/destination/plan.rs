@@ -15,19 +15,19 @@ use super::attributes::{Attributes, NewMode, TimeProbe, fillable, is_unfinished,
 use super::buffers::Room;
 use super::final_name::{DIFFERS, FinalName, Placement, is_link, kept_before};
 use super::marker::Marker;
-use super::part::remove_left;
-use super::tree::{Ended, Node, NodeEntry, Plan, Shared, Target};
+use super::part::{found, remove_left};
+use super::tree::{Node, NodeEntry, Plan, Shared, Target};
 use super::worker::{Job, Work};
 use crate::directory::{Directory, is_file_of, mode_of};
 use crate::journal::Subject;
 use crate::name::{Temporary, refuse};
 use crate::protocol::{
     Entry, EntryKind, FromDestination, MAX_DEPTH, MAX_NAME_BYTES, MAX_TARGET_BYTES, RawPath, Start, Token,
-    WireSkip,
 };
 use crate::report::Lost;
+use crate::threads::Ended;
 use crate::tree_hash::GROUP_BYTES;
-use crate::{CopyError, DestinationOptions, Existing, Kind};
+use crate::{CopyError, DestinationOptions, Existing, Kind, SkipReason};
 
 /// A file that is empty by intention may have the same time, so it is not replaced unasked.
 const EMPTIED: &str = "exists and is empty, as after a loss of power: --overwrite replaces it";
@@ -131,7 +131,9 @@ impl Planner {
 
     fn leave(&mut self, id: u64) -> Result<(), Ended> {
         match self.nodes.pop() {
-            Some(node) if node.entry.as_ref().is_some_and(|entry| entry.id == id) => self.shared.close(&node),
+            Some(node) if node.entry.as_ref().is_some_and(|entry| entry.target.id == id) => {
+                self.shared.close(&node)
+            }
             _ => {
                 Err(self.shared.fail(CopyError::Protocol(format!("directory {id} was left and not entered"))))
             }
@@ -188,11 +190,8 @@ impl Planner {
     fn fail(&mut self, target: Target, why: &str) -> Result<(), Ended> {
         self.shared.failed(&target, why)?;
         if target.kind == Kind::Directory {
-            let (id, name, parent) = (target.id, target.name, target.node);
-            parent.open();
-            let attributes = Attributes::default();
-            let (existed, mode, is_resolved) = (true, NewMode::Keep, true);
-            let entry = NodeEntry { id, parent, name, attributes, existed, mode, is_resolved };
+            target.node.open();
+            let entry = NodeEntry { target, attributes: None, existed: true, mode: NewMode::Keep };
             self.nodes.push(Node::new(None, Some(entry)));
         }
         Ok(())
@@ -213,9 +212,7 @@ impl Planner {
         };
         match opened {
             Ok(Entered { directory, existed, mode }) => {
-                let Target { id, node: parent, name, .. } = target;
-                let is_resolved = false;
-                let entry = NodeEntry { id, parent, name, attributes, existed, mode, is_resolved };
+                let entry = NodeEntry { target, attributes: Some(attributes), existed, mode };
                 self.nodes.push(Node::new(directory, Some(entry)));
                 Ok(())
             }
@@ -230,11 +227,11 @@ impl Planner {
         if let Some(marker) = marker
             && parent.stat_name(&target.name).is_err()
         {
-            marker.announce(parent);
+            marker.announce();
         }
         let entered = enter(parent, &target.name, self.shared.options)?;
         if let (Some(marker), Some(directory)) = (marker, &entered.directory) {
-            marker.bind(parent, directory);
+            marker.bind(directory);
         }
         Ok(entered)
     }
@@ -244,7 +241,7 @@ impl Planner {
             return self.shared.failed(&target, "the link's target is no path");
         }
         let Some(directory) = target.node.directory.clone() else {
-            return self.shared.skip(&target, WireSkip::DryRun);
+            return self.shared.skip(&target, SkipReason::DryRun);
         };
         let options = self.shared.options;
         let found = match is_link(&directory, &target.name, to) {
@@ -257,11 +254,11 @@ impl Planner {
         };
         match found {
             Err(error) => return self.shared.failed(&target, &format!("cannot be examined: {error}")),
-            Ok(Some(true)) => return self.shared.skip(&target, WireSkip::Identical),
+            Ok(Some(true)) => return self.shared.skip(&target, SkipReason::Identical),
             Ok(Some(false)) if options.existing == Existing::Refuse => {
                 return self.shared.failed(&target, DIFFERS);
             }
-            Ok(_) if options.dry_run => return self.shared.skip(&target, WireSkip::DryRun),
+            Ok(_) if options.dry_run => return self.shared.skip(&target, SkipReason::DryRun),
             Ok(_) => {}
         }
         let name = FinalName {
@@ -284,7 +281,7 @@ impl Planner {
 
     fn file(&mut self, target: Target, token: Token, attributes: Attributes) -> Result<(), Ended> {
         let Some(directory) = &target.node.directory else {
-            return self.shared.skip(&target, WireSkip::DryRun);
+            return self.shared.skip(&target, SkipReason::DryRun);
         };
         let directory = Arc::clone(directory);
         let names = Temporary::of(&target.name);
@@ -307,7 +304,9 @@ impl Planner {
                 self.queue(plan.target.id, Job::Compare(Box::new(plan)));
                 Ok(())
             }
-            Verdict::Copy if self.shared.options.dry_run => self.shared.skip(&plan.target, WireSkip::DryRun),
+            Verdict::Copy if self.shared.options.dry_run => {
+                self.shared.skip(&plan.target, SkipReason::DryRun)
+            }
             Verdict::Copy => {
                 let id = plan.target.id;
                 // The worker knows the file before the source can send its data. It asks itself for
@@ -355,11 +354,9 @@ impl Planner {
                 Verdict::Copy
             }
         };
-        let stat = match directory.stat_name(&target.name) {
-            Ok(stat) => stat,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Verdict::Copy),
-            Err(error) => return Err(format!("cannot be examined: {error}")),
-        };
+        let stat = found(directory.stat_name(&target.name));
+        let stat = stat.map_err(|error| format!("cannot be examined: {error}"))?;
+        let Some(stat) = stat else { return Ok(Verdict::Copy) };
         match look(&stat) {
             Verdict::Copy if existing == Existing::KeepBoth => {
                 let may_be_same = |name: &[u8]| {
@@ -394,7 +391,6 @@ impl Planner {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Identical,
-    /// Compare the contents.
     Compare,
     Copy,
 }
@@ -414,11 +410,7 @@ pub(super) fn enter(
     options: DestinationOptions,
 ) -> io::Result<Entered> {
     if options.dry_run {
-        let directory = match parent.open_directory(name) {
-            Ok(directory) => Some(directory),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(error),
-        };
+        let directory = found(parent.open_directory(name))?;
         return Ok(Entered { existed: directory.is_some(), directory, mode: NewMode::Keep });
     }
     let is_new = match mkdirat(&*parent.handle()?, name, unfinished()) {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rdt_udp::clock;
-use rustix::fs::{Mode, OFlags, fchmod, fsync};
+use rustix::fs::{fchmod, fsync};
 use tokio::sync::mpsc::{Sender, UnboundedSender};
 
 use super::attributes::{Attributes, NewMode};
@@ -18,21 +18,18 @@ use super::part::{find_checkpoint, remove};
 use crate::directory::Directory;
 use crate::journal::{Checkpoint, Subject};
 use crate::name::Temporary;
-use crate::protocol::{FromDestination, WireSkip};
+use crate::protocol::FromDestination;
 use crate::report::{Lost, Report};
 use crate::superseded_sessions::Running;
+use crate::threads::Ended;
 use crate::tree_hash::GROUP_BYTES;
-use crate::{CopyError, DestinationOptions, Existing, Kind};
+use crate::{CopyError, DestinationOptions, Existing, Kind, SkipReason};
 
 /// Time after the start for which a copy waits for files that another copy holds. The server of a
 /// killed client holds its files until its ssh has ended and their data are synced.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time between two attempts to lock a file.
 const LOCK_INTERVAL: Duration = Duration::from_millis(20);
-
-/// The copy has ended, so the thread ends too.
-#[derive(Debug)]
-pub(crate) struct Ended;
 
 /// State of a destination that its threads share.
 pub(crate) struct Shared {
@@ -62,23 +59,20 @@ pub(crate) struct Node {
 
 /// Entry of a directory, resolved when the last one in it is.
 pub(crate) struct NodeEntry {
-    pub(crate) id: u64,
-    pub(crate) parent: Arc<Node>,
-    pub(crate) name: Vec<u8>,
-    pub(crate) attributes: Attributes,
+    pub(crate) target: Target,
+    /// `None` after a failure of the directory itself, which has resolved the entry.
+    pub(crate) attributes: Option<Attributes>,
     /// True: it was there before, perhaps of another owner.
     pub(crate) existed: bool,
     pub(crate) mode: NewMode,
-    /// Failure of the directory itself, resolved before.
-    pub(crate) is_resolved: bool,
 }
 
 impl NodeEntry {
     /// Removes the file with the mode that the directory had before.
     fn forget_mode(&self) -> io::Result<()> {
-        match &self.parent.directory {
+        match &self.target.node.directory {
             Some(parent) if self.existed && self.mode != NewMode::Keep => {
-                remove(parent, &Temporary::of(&self.name).mode)
+                remove(parent, &Temporary::of(&self.target.name).mode)
             }
             _ => Ok(()),
         }
@@ -97,14 +91,7 @@ impl Node {
 
     /// Returns the path relative to the destination.
     pub(crate) fn path(&self) -> PathBuf {
-        match &self.entry {
-            Some(entry) => entry.parent.path().join(OsStr::from_bytes(&entry.name)),
-            None => PathBuf::new(),
-        }
-    }
-
-    pub(crate) fn path_of(&self, name: &[u8]) -> PathBuf {
-        self.path().join(OsStr::from_bytes(name))
+        self.entry.as_ref().map_or_else(PathBuf::new, |entry| entry.target.path())
     }
 }
 
@@ -136,19 +123,15 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    pub(crate) fn path(&self) -> PathBuf {
-        self.node.path_of(self.other_name.as_ref().unwrap_or(&self.name))
+    pub(crate) fn final_name(&self) -> &[u8] {
+        self.other_name.as_ref().unwrap_or(&self.name)
     }
 
-    /// Sets the final name.
-    pub(crate) fn placed(&mut self, name: Vec<u8>) {
-        if name != self.name {
-            self.other_name = Some(name);
-        }
+    pub(crate) fn path(&self) -> PathBuf {
+        self.node.path().join(OsStr::from_bytes(self.final_name()))
     }
 }
 
-/// File that is to be copied.
 pub(super) struct Plan {
     pub(super) target: Target,
     pub(super) directory: Arc<Directory>,
@@ -160,7 +143,6 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Finds where an earlier copy of a large file ended.
     pub(super) fn find_checkpoint(&mut self) -> io::Result<()> {
         if self.target.size > GROUP_BYTES {
             self.resume = find_checkpoint(&self.directory, &self.names, &self.subject)?;
@@ -169,32 +151,30 @@ impl Plan {
     }
 }
 
+enum End<'a> {
+    Done,
+    Skipped(SkipReason),
+    Failed(&'a str),
+}
+
 /// Syncs a file that was there before: the program that wrote it need not have done so.
 fn sync_existing(target: &Target) -> io::Result<()> {
     let Some(directory) = target.node.directory.as_ref().filter(|_| target.kind == Kind::File) else {
         return Ok(());
     };
-    let name = target.other_name.as_ref().unwrap_or(&target.name);
-    Ok(fsync(directory.open(name, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty())?)?)
+    Ok(fsync(directory.open_file(target.final_name())?)?)
 }
 
 impl Shared {
-    pub(crate) fn done(&self, target: &Target) -> Result<(), Ended> {
-        self.report.done(&target.path(), target.kind, target.size);
-        self.resolve(target, FromDestination::Done { id: target.id, name: target.other_name.clone() })
-    }
-
     /// Resolves an entry that has a final name, or whose equal has it.
     pub(super) fn placed(&self, target: &mut Target, placement: Placement) -> Result<(), Ended> {
+        let (Placement::New(name) | Placement::Same(name)) = &placement;
+        if *name != target.name {
+            target.other_name = Some(name.clone());
+        }
         match placement {
-            Placement::New(name) => {
-                target.placed(name);
-                self.done(target)
-            }
-            Placement::Same(name) => {
-                target.placed(name);
-                self.skip(target, WireSkip::Identical)
-            }
+            Placement::New(_) => self.resolve(target, End::Done),
+            Placement::Same(_) => self.skip(target, SkipReason::Identical),
         }
     }
 
@@ -207,26 +187,21 @@ impl Shared {
         {
             return self.failed(&plan.target, &format!("is there, and its mode cannot be set: {error}"));
         }
-        self.skip(&plan.target, WireSkip::Identical)
+        self.skip(&plan.target, SkipReason::Identical)
     }
 
-    pub(crate) fn skip(&self, target: &Target, reason: WireSkip) -> Result<(), Ended> {
+    pub(crate) fn skip(&self, target: &Target, reason: SkipReason) -> Result<(), Ended> {
         if self.options.sync
-            && reason == WireSkip::Identical
+            && reason == SkipReason::Identical
             && let Err(error) = sync_existing(target)
         {
             return self.failed(target, &format!("is there and cannot be synced: {error}"));
         }
-        self.report.skipped(&target.path(), target.kind, reason.into(), target.size);
-        let name = target.other_name.clone();
-        self.resolve(target, FromDestination::Skip { id: target.id, reason, name })
+        self.resolve(target, End::Skipped(reason))
     }
 
     pub(crate) fn failed(&self, target: &Target, text: &str) -> Result<(), Ended> {
-        let Target { id, kind, size, missing_bytes, .. } = *target;
-        let lost = Lost { kind: Some(kind), bytes: size, missing_bytes };
-        self.report.failed(&target.path(), text, lost);
-        self.resolve(target, FromDestination::Failed { id, text: text.into(), missing_bytes })
+        self.resolve(target, End::Failed(text))
     }
 
     /// Ends one entry of a directory, or the source's visit to it. Completes the directory with its
@@ -235,10 +210,10 @@ impl Shared {
         let mut node = Arc::clone(node);
         while node.open.fetch_sub(1, Ordering::AcqRel) == 1 {
             let Some(entry) = &node.entry else { return Ok(()) };
-            if !entry.is_resolved {
-                self.complete(&node, entry)?;
+            if let Some(attributes) = &entry.attributes {
+                self.complete(&node, entry, attributes)?;
             }
-            let parent = Arc::clone(&entry.parent);
+            let parent = Arc::clone(&entry.target.node);
             node = parent;
         }
         Ok(())
@@ -274,45 +249,54 @@ impl Shared {
         self.replies.blocking_send(reply).map_err(|_| Ended)
     }
 
-    fn resolve(&self, target: &Target, reply: FromDestination) -> Result<(), Ended> {
-        // First, because the source may send another entry as soon as it has the reply.
-        self.unresolved.fetch_sub(1, Ordering::Relaxed);
-        self.reply(reply)?;
+    fn resolve(&self, target: &Target, end: End<'_>) -> Result<(), Ended> {
+        self.report_end(target, end)?;
         self.close(&target.node)
     }
 
-    /// Sets the mode and times of a directory and resolves its entry.
-    fn complete(&self, node: &Node, entry: &NodeEntry) -> Result<(), Ended> {
-        let id = entry.id;
-        let result = match &node.directory {
-            Some(directory) if !self.options.dry_run => self.complete_directory(directory, entry),
-            _ => Ok(()),
+    /// Tells the observer and the source how an entry has ended.
+    fn report_end(&self, target: &Target, end: End<'_>) -> Result<(), Ended> {
+        let Target { id, kind, size, missing_bytes, .. } = *target;
+        let (path, name) = (target.path(), target.other_name.clone());
+        let reply = match end {
+            End::Done => {
+                self.report.done(&path, kind, size);
+                FromDestination::Done { id, name }
+            }
+            End::Skipped(reason) => {
+                self.report.skipped(&path, kind, reason, size);
+                FromDestination::Skip { id, reason, name }
+            }
+            End::Failed(text) => {
+                self.report.failed(&path, text, Lost { kind: Some(kind), bytes: size, missing_bytes });
+                FromDestination::Failed { id, text: text.into(), missing_bytes }
+            }
         };
+        // First, because the source may send another entry as soon as it has the reply.
         self.unresolved.fetch_sub(1, Ordering::Relaxed);
-        let path = node.path();
-        match result {
-            Ok(()) if self.options.dry_run => {
-                let reason = if entry.existed { WireSkip::Identical } else { WireSkip::DryRun };
-                self.report.skipped(&path, Kind::Directory, reason.into(), 0);
-                self.reply(FromDestination::Skip { id, reason, name: None })
-            }
-            Ok(()) => {
-                self.report.done(&path, Kind::Directory, 0);
-                self.reply(FromDestination::Done { id, name: None })
-            }
-            Err(error) => {
-                let text = format!("mode or times cannot be set: {error}");
-                let lost = Lost { kind: Some(Kind::Directory), ..Lost::default() };
-                self.report.failed(&path, &text, lost);
-                self.reply(FromDestination::Failed { id, text, missing_bytes: 0 })
-            }
-        }
+        self.reply(reply)
     }
 
-    fn complete_directory(&self, directory: &Arc<Directory>, entry: &NodeEntry) -> io::Result<()> {
+    /// Sets the mode and times of a directory and resolves its entry.
+    fn complete(&self, node: &Node, entry: &NodeEntry, attributes: &Attributes) -> Result<(), Ended> {
+        if self.options.dry_run {
+            let reason = if entry.existed { SkipReason::Identical } else { SkipReason::DryRun };
+            return self.report_end(&entry.target, End::Skipped(reason));
+        }
+        let set = node.directory.as_ref().map_or(Ok(()), |it| self.complete_directory(it, entry, attributes));
+        let text = set.map_err(|error| format!("mode or times cannot be set: {error}"));
+        self.report_end(&entry.target, text.as_ref().map_or_else(|text| End::Failed(text), |()| End::Done))
+    }
+
+    fn complete_directory(
+        &self,
+        directory: &Arc<Directory>,
+        entry: &NodeEntry,
+        attributes: &Attributes,
+    ) -> io::Result<()> {
         let handle = directory.handle()?;
-        let mode = entry.attributes.set_directory_mode(&*handle, entry.mode, self.options.special_modes);
-        let times = entry.attributes.set_times(&*handle);
+        let mode = attributes.set_directory_mode(&*handle, entry.mode, self.options.special_modes);
+        let times = attributes.set_times(&*handle);
         if self.options.sync {
             fsync(&*handle)?;
         }

@@ -1,7 +1,6 @@
 //! Writes and verifies files, on several threads: each file belongs to one of them.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
@@ -9,31 +8,30 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use rustix::fs::{Mode, OFlags, fstat};
+use rustix::fs::fstat;
 
-use super::attributes::mtime;
 use super::buffers::{Buffer, Room};
 use super::final_name::{DIFFERS, FinalName, Placement, kept_before};
 use super::part::Part;
-use super::tree::{Ended, Plan, Shared, Target};
-use crate::directory::is_file_of;
+use super::tree::{Plan, Shared, Target};
+use crate::directory::{is_file_of, mtime};
 use crate::journal::Checkpoint;
-use crate::protocol::{FromDestination, HashBytes, Start, WireSkip};
+use crate::protocol::{FromDestination, HashBytes, Start};
 use crate::source::read::hash_rest;
+use crate::threads::Ended;
 use crate::tree_hash::{GROUP_BYTES, TreeHash};
-use crate::{CopyError, Event, Existing};
+use crate::{CopyError, Event, Existing, SkipReason};
 
 /// Distance of checkpoints, bytes. After a crash at most the data of two are sent again.
 const CHECKPOINT_BYTES: u64 = 4 * GROUP_BYTES;
 /// A group that ends so long after the last checkpoint has its own.
 const CHECKPOINT_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Job for the worker of a file.
 pub(super) struct Work {
     pub(super) id: u64,
     pub(super) job: Job,
     /// Room of the frame; `None` for jobs of the planner.
-    pub(super) room: Option<Room>,
+    pub(super) room: Room,
 }
 
 pub(super) enum Job {
@@ -64,7 +62,6 @@ pub(super) enum Job {
     },
 }
 
-/// Thread that writes files.
 pub(super) struct Worker {
     pub(super) shared: Arc<Shared>,
     files: BTreeMap<u64, State>,
@@ -88,14 +85,12 @@ struct Receiving {
     has_holes: bool,
 }
 
-/// Why a job fails.
 enum Failure {
-    /// The data are wrong: the file fails alone, and is begun again.
-    Wrong(String),
-    /// The system fails, or the final name is taken: the file fails alone, and a later copy goes on
-    /// with its data.
-    System(String),
-    /// The peer broke the protocol.
+    /// The file fails alone. A later copy goes on with its data, unless these are wrong.
+    File {
+        text: String,
+        is_wrong: bool,
+    },
     Protocol(&'static str),
     Ended,
 }
@@ -108,7 +103,7 @@ impl From<Ended> for Failure {
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
-        Self::System(error.to_string())
+        Self::File { text: error.to_string(), is_wrong: false }
     }
 }
 
@@ -121,7 +116,7 @@ impl Worker {
         let result = self.work(jobs);
         for state in std::mem::take(&mut self.files).into_values() {
             if let State::Receiving(receiving) = state {
-                receiving.suspend();
+                receiving.give_up(false);
             }
         }
         result
@@ -139,13 +134,12 @@ impl Worker {
                     return Err(self.shared.fail(CopyError::Protocol(text.into())));
                 }
                 // Steps resolve the failures of their file.
-                Err(Failure::Ended | Failure::Wrong(_) | Failure::System(_)) => return Err(Ended),
+                Err(Failure::Ended | Failure::File { .. }) => return Err(Ended),
             }
         }
         Ok(())
     }
 
-    /// Does a job, and returns the new state of its file.
     fn step(&mut self, state: Option<State>, job: Job) -> Result<Option<State>, Failure> {
         match (state, job) {
             (None, Job::Open(plan)) => self.open(plan),
@@ -175,14 +169,8 @@ impl Worker {
                 Ok(placement) => return self.ended(*receiving, placement),
                 Err(failure) => Err(failure),
             },
-            Job::Stopped { text, is_unchanged: true } => {
-                let target = receiving.suspend();
-                return self.stopped(&target, &text);
-            }
-            Job::Stopped { text, .. } => {
-                let Receiving { part, plan, .. } = *receiving;
-                part.discard();
-                return self.stopped(&plan.target, &text);
+            Job::Stopped { text, is_unchanged } => {
+                return self.stopped(&receiving.give_up(!is_unchanged), &text);
             }
             Job::Open(_) | Job::Compare(_) | Job::Same | Job::Different { .. } => {
                 Err(Failure::Protocol("an answer that was not asked for"))
@@ -190,19 +178,12 @@ impl Worker {
         };
         match result {
             Ok(()) => Ok(Some(State::Receiving(receiving))),
-            Err(Failure::Wrong(text)) => {
-                let Receiving { part, plan, .. } = *receiving;
-                part.discard();
-                self.shared.failed(&plan.target, &text)?;
-                Ok((!is_end).then_some(State::Discarding))
-            }
-            Err(Failure::System(text)) => {
-                let target = receiving.suspend();
-                self.shared.failed(&target, &text)?;
+            Err(Failure::File { text, is_wrong }) => {
+                self.shared.failed(&receiving.give_up(is_wrong), &text)?;
                 Ok((!is_end).then_some(State::Discarding))
             }
             Err(other) => {
-                receiving.suspend();
+                receiving.give_up(false);
                 Err(other)
             }
         }
@@ -248,12 +229,12 @@ impl Worker {
     /// Asks the source whether its file is the same as the existing one.
     fn compare(&self, plan: Box<Plan>) -> Result<Option<State>, Failure> {
         let id = plan.target.id;
-        match hash(&self.shared, &plan, plan.target.other_name.as_ref().unwrap_or(&plan.target.name)) {
+        match hash(&self.shared, &plan, plan.target.final_name()) {
             Ok(root) => {
                 self.shared.reply(FromDestination::Want { id, start: Start::IfDifferent { root } })?;
                 Ok(Some(State::Comparing(plan)))
             }
-            Err(Failure::Wrong(text) | Failure::System(text)) => {
+            Err(Failure::File { text, .. }) => {
                 self.shared.failed(&plan.target, &format!("cannot be compared: {text}"))?;
                 // The source was not asked, so nothing follows.
                 Ok(None)
@@ -293,12 +274,12 @@ impl Worker {
         match answer {
             Job::Same => self.shared.identical(&plan)?,
             Job::Different { .. } if plan.target.other_name.is_some() => {
-                self.shared.skip(&plan.target, WireSkip::Identical)?;
+                self.shared.skip(&plan.target, SkipReason::Identical)?;
             }
             Job::Different { .. } if options.existing == Existing::Refuse => {
                 self.shared.failed(&plan.target, DIFFERS)?;
             }
-            Job::Different { .. } if options.dry_run => self.shared.skip(&plan.target, WireSkip::DryRun)?,
+            Job::Different { .. } if options.dry_run => self.shared.skip(&plan.target, SkipReason::DryRun)?,
             Job::Different { .. } => {
                 if let Err(error) = self.shared.once_released(|| plan.find_checkpoint()) {
                     self.shared.failed(&plan.target, &error.to_string())?;
@@ -320,10 +301,8 @@ impl Worker {
     }
 }
 
-/// Returns the hash of a file that exists.
 fn hash(shared: &Shared, plan: &Plan, name: &[u8]) -> Result<HashBytes, Failure> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK;
-    let file = File::from(plan.directory.open(name, flags, Mode::empty())?);
+    let file = plan.directory.open_file(name)?;
     let mut tree = TreeHash::new(plan.target.size);
     hash_rest(&file, &mut tree, || {
         if shared.is_stopped.load(Ordering::Relaxed) { Err(Failure::Ended) } else { Ok(()) }
@@ -336,7 +315,7 @@ impl Receiving {
         // The hash first: it brings the bytes into the cache, from which they are written. A group
         // whose write then fails is unconfirmed, so that no checkpoint covers it.
         self.unconfirmed = self.tree.update(bytes);
-        let result = self.part.file().write_all_at(bytes, offset);
+        let result = self.part.file.write_all_at(bytes, offset);
         self.part.written(result)?;
         shared.report.progress(bytes.len() as u64, true);
         self.plan.target.missing_bytes -= bytes.len() as u64;
@@ -370,7 +349,7 @@ impl Receiving {
         match self.unconfirmed.take() {
             None => return Err(Failure::Protocol("chaining value without a group")),
             Some(own) if own != value => {
-                return Err(Failure::Wrong("its data differ from what the source read".into()));
+                return Err(wrong_data());
             }
             Some(_) => {}
         }
@@ -388,11 +367,11 @@ impl Receiving {
             return Err(Failure::Protocol("the end of a file before its last byte"));
         }
         if self.tree.finish() != root {
-            return Err(Failure::Wrong("its data differ from what the source read".into()));
+            return Err(wrong_data());
         }
         self.part.settle()?;
         if self.has_holes {
-            self.part.file().set_len(target.size)?;
+            self.part.file.set_len(target.size)?;
         }
         if target.size > GROUP_BYTES || self.has_holes {
             // The part has its full size before its data are durable. A crash after the rename
@@ -400,21 +379,21 @@ impl Receiving {
             self.part.sync_data()?;
         }
         // Last, because a copy that is interrupted here cannot open the part of a read-only file.
-        attributes.set(self.part.file(), shared.options.special_modes)?;
+        attributes.set(&self.part.file, shared.options.special_modes)?;
         if shared.options.sync {
-            let result = self.part.file().sync_all();
+            let result = self.part.file.sync_all();
             self.part.written(result)?;
         }
         self.part.check_name()?;
         let (existing, placed) = (shared.options.existing, &shared.placed);
         let name = FinalName { directory, name: &target.name, existing, placed };
-        Ok(name.take_by_file(self.part.name(), |name| self.is_same(shared, root, name))?)
+        Ok(name.take_by_file(&self.part.names.part, |name| self.is_same(shared, root, name))?)
     }
 
     /// Returns true if a name has the same file, as another copy would have placed it.
     fn is_same(&self, shared: &Shared, root: HashBytes, name: &[u8]) -> bool {
         let Plan { target, directory, .. } = &*self.plan;
-        let (Ok(found), Ok(own)) = (directory.stat_name(name), fstat(self.part.file())) else { return false };
+        let (Ok(found), Ok(own)) = (directory.stat_name(name), fstat(&self.part.file)) else { return false };
         is_file_of(&found, target.size)
             && if shared.options.checksum {
                 hash(shared, &self.plan, name).is_ok_and(|found| found == root)
@@ -428,14 +407,22 @@ impl Receiving {
         Checkpoint { offset, stack: stack.to_vec() }
     }
 
-    /// Ends the file of an interrupted copy, whose data a later copy goes on with.
-    fn suspend(self: Box<Self>) -> Target {
+    /// Ends the part. A later copy goes on with its data, unless these are wrong.
+    fn give_up(self: Box<Self>, is_wrong: bool) -> Target {
         let checkpoint = self.checkpoint();
         let is_verified = self.unconfirmed.is_none() && checkpoint.offset > 0;
         let Self { part, plan, .. } = *self;
-        part.suspend(is_verified.then_some(checkpoint));
+        if is_wrong {
+            part.discard();
+        } else {
+            part.suspend(is_verified.then_some(checkpoint));
+        }
         plan.target
     }
+}
+
+fn wrong_data() -> Failure {
+    Failure::File { text: "its data differ from what the source read".into(), is_wrong: true }
 }
 
 /// Creates or opens the part of a file whose data begin to arrive.

@@ -457,7 +457,7 @@ async fn impossible_answers_end_source() {
         &[Finished],
         &[Done { id: 99, name: None }],
         &[Done { id: 1, name: Some(b"../x".into()) }],
-        &[Skip { id: 0, reason: crate::protocol::WireSkip::Identical, name: None }],
+        &[Skip { id: 0, reason: crate::SkipReason::Identical, name: None }],
         &[Failed { id: 1 << 40, text: String::new(), missing_bytes: 0 }],
         &[want(2, Start::Beginning)],
         &[resume(8 << 20, 2)],
