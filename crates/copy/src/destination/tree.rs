@@ -31,7 +31,6 @@ const RELEASE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time between two attempts to lock a file.
 const LOCK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// State of a destination that its threads share.
 pub(crate) struct Shared {
     pub(crate) options: DestinationOptions,
     pub(crate) report: Report,
@@ -151,6 +150,7 @@ impl Plan {
     }
 }
 
+#[derive(Debug, Clone, Copy)]
 enum End<'a> {
     Done,
     Skipped(SkipReason),
@@ -168,14 +168,14 @@ fn sync_existing(target: &Target) -> io::Result<()> {
 impl Shared {
     /// Resolves an entry that has a final name, or whose equal has it.
     pub(super) fn placed(&self, target: &mut Target, placement: Placement) -> Result<(), Ended> {
-        let (Placement::New(name) | Placement::Same(name)) = &placement;
-        if *name != target.name {
-            target.other_name = Some(name.clone());
+        let (name, is_new) = match placement {
+            Placement::New(name) => (name, true),
+            Placement::Same(name) => (name, false),
+        };
+        if name != target.name {
+            target.other_name = Some(name);
         }
-        match placement {
-            Placement::New(_) => self.resolve(target, End::Done),
-            Placement::Same(_) => self.skip(target, SkipReason::Identical),
-        }
+        if is_new { self.resolve(target, End::Done) } else { self.skip(target, SkipReason::Identical) }
     }
 
     /// Resolves a file that is there. With `--overwrite` it gets the mode of the source.
