@@ -31,6 +31,7 @@ const JOURNAL_BYTES: u64 = 3 * SLOT_BYTES as u64;
 pub(crate) struct Subject {
     /// Identity of the contents at the source.
     pub(crate) token: Token,
+    /// Size, bytes.
     pub(crate) size: u64,
     /// BLAKE3 of the final name.
     pub(crate) name_hash: HashBytes,

@@ -76,7 +76,6 @@ pub(crate) struct Hello {
     pub(crate) request: WireRequest,
 }
 
-/// Request of the client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum WireRequest {
     Push {

@@ -58,7 +58,6 @@ impl Threads {
         Ok(())
     }
 
-    /// Waits until all have ended.
     pub(crate) async fn join(self) {
         let join = move || {
             for handle in self.handles {

@@ -43,7 +43,6 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Resolves the name and binds a socket.
     pub(crate) async fn new(
         remote: Remote,
         dialer: Dialer,

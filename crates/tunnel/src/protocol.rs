@@ -88,7 +88,6 @@ impl PeerEnd {
         })
     }
 
-    /// Classifies the error of a read or write.
     pub(crate) fn of_error(error: &io::Error) -> Self {
         let source = error.get_ref().and_then(|source| source.downcast_ref::<StreamError>());
         match source {

@@ -64,7 +64,6 @@ impl Missing {
 }
 
 impl OpenDestination {
-    /// Opens the destination of these sources.
     pub(crate) fn open(
         root: &RootDirectory,
         dest: &Path,

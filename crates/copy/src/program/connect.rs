@@ -64,7 +64,6 @@ fn serve_at(host: &str, port: u16) -> Result<Remote, Failure> {
     Ok(Remote::Host { host, port })
 }
 
-/// Returns the parameters of connections.
 pub(crate) fn connection(args: &Arguments) -> ConnectionConfig {
     let mut config = args.path.connection();
     config.receiver.stream_window.max = MAX_WINDOW_BYTES;

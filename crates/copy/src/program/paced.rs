@@ -25,7 +25,6 @@ pub(crate) struct Paced<S> {
 }
 
 impl<S> Paced<S> {
-    /// Limits reads to a rate in bytes per second.
     pub(crate) fn new(stream: S, bytes_per_s: Option<u64>) -> Self {
         Self { stream, reads: bytes_per_s.map(Bucket::new) }
     }

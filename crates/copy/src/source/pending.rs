@@ -48,6 +48,7 @@ impl Trail {
 pub(crate) struct Item {
     pub(crate) trail: Arc<Trail>,
     pub(crate) kind: Kind,
+    /// Size of a file, bytes.
     pub(crate) size: u64,
     /// File's directory, name and identity; `None` for other kinds.
     pub(crate) file: Option<SourceFile>,
