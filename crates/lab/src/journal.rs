@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 pub use line::{LineError, decode, encode};
 pub use series::{copy_series, read_columns, read_series, write_series};
-pub use store::{Conflict, Store, StoreError, Torn, lines_of_cells};
+pub use store::{Store, StoreError, lines_of_cells};
 
 /// Name of the folder of journal files within a folder of results.
 pub const JOURNAL_FOLDER: &str = "journal";

@@ -83,33 +83,35 @@ pub fn decode(line: &str) -> Result<Record, LineError> {
         return Err(LineError::Damaged);
     }
     let Ok(Value::Object(map)) = serde_json::from_str(line) else { return Err(LineError::Damaged) };
-    let version = number(&map, "v")?;
+    let version = get(&map, "v", Value::as_u64)?;
     if version != VERSION {
         return Err(LineError::Version(version));
     }
-    let status = match text(&map, "status")? {
+    let text = |key| get(&map, key, Value::as_str).map(str::to_owned);
+    let small = |value: &Value| u32::try_from(value.as_u64()?).ok();
+    let status = match text("status")?.as_str() {
         "ok" => Status::Ok,
         "host-limited" => Status::HostLimited,
-        "failed" => Status::Failed(text(&map, "reason")?.to_owned()),
+        "failed" => Status::Failed(text("reason")?),
         _ => return Err(LineError::Key("status")),
     };
     let hash = optional(&map, "hash", |it| u64::from_str_radix(it.as_str()?, 16).ok())?;
-    let block = optional(&map, "block", |it| u32::try_from(it.as_u64()?).ok())?;
+    let block = optional(&map, "block", small)?;
     Ok(Record {
-        cell: text(&map, "cell")?.parse().map_err(|()| LineError::Key("cell"))?,
-        rep: small(&map, "rep")?,
+        cell: get(&map, "cell", |it| it.as_str()?.parse().ok())?,
+        rep: get(&map, "rep", small)?,
         seed: read_seed(&map)?,
-        engine: text(&map, "engine")?.parse().map_err(|()| LineError::Key("engine"))?,
-        physics: small(&map, "physics")?,
-        experiment: text(&map, "experiment")?.to_owned(),
+        engine: get(&map, "engine", |it| it.as_str()?.parse().ok())?,
+        physics: get(&map, "physics", small)?,
+        experiment: text("experiment")?,
         factors: factors(&map)?,
-        metrics: metrics(&map)?,
+        metrics: get(&map, "metrics", metrics)?,
         hash,
         status,
         block,
-        wall_ms: number(&map, "wall_ms")?,
-        tool: text(&map, "tool")?.to_owned(),
-        host: text(&map, "host")?.to_owned(),
+        wall_ms: get(&map, "wall_ms", Value::as_u64)?,
+        tool: text("tool")?,
+        host: text("host")?,
     })
 }
 
@@ -132,36 +134,32 @@ fn is_whole(line: &str) -> bool {
     check == format!("{:08x}", crc.finalize())
 }
 
-fn text<'a>(map: &'a Map<String, Value>, key: &'static str) -> Result<&'a str, LineError> {
-    map.get(key).and_then(Value::as_str).ok_or(LineError::Key(key))
-}
-
-fn number(map: &Map<String, Value>, key: &'static str) -> Result<u64, LineError> {
-    map.get(key).and_then(Value::as_u64).ok_or(LineError::Key(key))
+/// Returns the value of a key.
+fn get<'a, T>(
+    map: &'a Map<String, Value>,
+    key: &'static str,
+    read: impl Fn(&'a Value) -> Option<T>,
+) -> Result<T, LineError> {
+    map.get(key).and_then(read).ok_or(LineError::Key(key))
 }
 
 /// Reads a seed. Journals of earlier versions have a number.
 fn read_seed(map: &Map<String, Value>) -> Result<u64, LineError> {
-    let seed = optional(map, "seed", |it| it.as_u64().or_else(|| it.as_str()?.parse().ok()))?;
-    seed.ok_or(LineError::Key("seed"))
-}
-
-fn small(map: &Map<String, Value>, key: &'static str) -> Result<u32, LineError> {
-    u32::try_from(number(map, key)?).map_err(|_| LineError::Key(key))
+    get(map, "seed", |it| it.as_u64().or_else(|| it.as_str()?.parse().ok()))
 }
 
 /// Returns the value of a key that may be missing.
-fn optional<T>(
-    map: &Map<String, Value>,
+fn optional<'a, T>(
+    map: &'a Map<String, Value>,
     key: &'static str,
-    read: impl Fn(&Value) -> Option<T>,
+    read: impl Fn(&'a Value) -> Option<T>,
 ) -> Result<Option<T>, LineError> {
-    map.get(key).map(|value| read(value).ok_or(LineError::Key(key))).transpose()
+    map.contains_key(key).then(|| get(map, key, read)).transpose()
 }
 
 fn factors(map: &Map<String, Value>) -> Result<Vec<(String, String)>, LineError> {
-    let levels = map.get("factors").and_then(Value::as_object).ok_or(LineError::Key("factors"))?;
-    let order = map.get("factor_order").and_then(Value::as_array).ok_or(LineError::Key("factor_order"))?;
+    let levels = get(map, "factors", Value::as_object)?;
+    let order = get(map, "factor_order", Value::as_array)?;
     let pair = |name: &Value| {
         let name = name.as_str()?;
         Some((name.to_owned(), levels.get(name)?.as_str()?.to_owned()))
@@ -169,10 +167,8 @@ fn factors(map: &Map<String, Value>) -> Result<Vec<(String, String)>, LineError>
     order.iter().map(|name| pair(name).ok_or(LineError::Key("factors"))).collect()
 }
 
-fn metrics(map: &Map<String, Value>) -> Result<BTreeMap<String, f64>, LineError> {
-    let metrics = map.get("metrics").and_then(Value::as_object).ok_or(LineError::Key("metrics"))?;
-    let pair = |(name, value): (&String, &Value)| Some((name.clone(), value.as_f64()?));
-    metrics.iter().map(|it| pair(it).ok_or(LineError::Key("metrics"))).collect()
+fn metrics(value: &Value) -> Option<BTreeMap<String, f64>> {
+    value.as_object()?.iter().map(|(name, value)| Some((name.clone(), value.as_f64()?))).collect()
 }
 
 #[cfg(test)]

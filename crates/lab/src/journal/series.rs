@@ -94,18 +94,15 @@ pub fn read_columns(
 
 /// Adds the content of a line. `None` if it is not one of a series.
 fn add_line(line: &str, wants: &impl Fn(&str) -> bool, series: &mut Series) -> Option<()> {
-    let named = |rest: &str, before_values: &str| -> Option<(String, usize)> {
-        let (name, _) = rest.split_once(before_values)?;
-        Some((serde_json::from_str(name).ok()?, name.len() + before_values.len()))
-    };
     if let Some(rest) = line.strip_prefix(COLUMN) {
-        let (name, begin) = named(rest, VALUES)?;
+        let (name, values) = rest.strip_suffix('}')?.split_once(VALUES)?;
+        let name: String = serde_json::from_str(name).ok()?;
         if wants(&name) {
-            series.columns.insert(name, serde_json::from_str(rest[begin..].strip_suffix('}')?).ok()?);
+            series.columns.insert(name, serde_json::from_str(values).ok()?);
         }
     } else if let Some(rest) = line.strip_prefix(EVENT) {
-        let (name, begin) = named(rest, TIMES)?;
-        series.events.insert(name, serde_json::from_str(rest[begin..].strip_suffix('}')?).ok()?);
+        let (name, times) = rest.strip_suffix('}')?.split_once(TIMES)?;
+        series.events.insert(serde_json::from_str(name).ok()?, serde_json::from_str(times).ok()?);
     } else {
         series.bin_s = serde_json::from_str::<Value>(line).ok()?.get("bin_s")?.as_f64()?;
     }

@@ -3,64 +3,12 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::{fmt, fs, io};
+use std::{fs, io};
 
 use super::JOURNAL_FOLDER;
 use super::line::{LineError, cell, comparable, decode};
 use crate::cell::{CellId, PHYSICS_VERSION};
 use crate::record::{Record, Status};
-
-/// Place of a line that was ignored because it is torn or damaged. Its repetition runs again.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Torn {
-    /// The journal file.
-    pub file: PathBuf,
-    /// Number of the line, from 1.
-    pub line: usize,
-}
-
-impl fmt::Display for Torn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}, line {}: torn or damaged, ignored; its repetition will run again",
-            self.file.display(),
-            self.line
-        )
-    }
-}
-
-/// Two records of one repetition that exclude each other.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Conflict {
-    /// File and line of each record.
-    pub places: [(PathBuf, usize); 2],
-    /// Seed of each record.
-    pub seeds: [u64; 2],
-    /// Cell and number of the repetition.
-    pub repetition: (CellId, u32),
-}
-
-impl fmt::Display for Conflict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (cell, rep) = self.repetition;
-        let [one, two] = [0, 1].map(|i| format!("{}, line {}", self.places[i].0.display(), self.places[i].1));
-        let [seed, other] = self.seeds;
-        if seed == other {
-            write!(
-                f,
-                "repetition {rep} of cell {cell} has two different results: {one}, and {two}; in virtual time a \
-                 repetition depends on its seed alone, so one of the two hosts or programs differs from the other"
-            )
-        } else {
-            write!(
-                f,
-                "repetition {rep} of cell {cell} has the seed {seed} in {one}, and {other} in {two}; keep results of \
-                 different seeds in separate folders"
-            )
-        }
-    }
-}
 
 /// Why folders cannot be read as one store.
 #[derive(Debug, thiserror::Error)]
@@ -78,9 +26,9 @@ pub enum StoreError {
         /// The difference.
         reason: String,
     },
-    /// Two records of one repetition exclude each other.
+    /// Two records of one repetition exclude each other: a sentence with their places.
     #[error("{0}")]
-    Differ(Box<Conflict>),
+    Differ(String),
 }
 
 /// A record with its place: index of the file in the store, and line from 1.
@@ -96,7 +44,8 @@ struct Stored {
 pub struct Store {
     records: BTreeMap<(CellId, u32), Stored>,
     files: Vec<PathBuf>,
-    torn: Vec<Torn>,
+    /// Files and numbers of lines that are torn or damaged. Their repetitions run again.
+    torn: Vec<(PathBuf, usize)>,
     duplicates: u64,
 }
 
@@ -105,10 +54,7 @@ impl Store {
     pub fn read(folders: &[PathBuf]) -> Result<Self, StoreError> {
         let mut store = Self::default();
         for folder in folders {
-            let mut files = Vec::new();
-            journals(folder, &mut files)?;
-            files.sort();
-            for file in files {
+            for file in journals(folder)? {
                 store.read_file(&file)?;
             }
         }
@@ -132,12 +78,13 @@ impl Store {
 
     /// Returns a sentence for each file with lines that were ignored.
     pub fn remarks(&self) -> Vec<String> {
-        let of_file = |torn: &[Torn]| {
-            let more = torn.len() - 1;
+        let of_file = |torn: &[(PathBuf, usize)]| {
+            let ((file, line), more) = (&torn[0], torn.len() - 1);
             let further = if more > 0 { format!(" (and {more} further lines)") } else { String::new() };
-            torn.first().map(|first| format!("{first}{further}"))
+            let file = file.display();
+            format!("{file}, line {line}: torn or damaged, ignored; its repetition will run again{further}")
         };
-        self.torn.chunk_by(|one, two| one.file == two.file).filter_map(of_file).collect()
+        self.torn.chunk_by(|one, two| one.0 == two.0).map(of_file).collect()
     }
 
     /// Returns the number of lines whose repetition another line has too.
@@ -158,15 +105,15 @@ impl Store {
             let number = index + 1;
             let whole = line.strip_suffix(b"\n").and_then(|line| std::str::from_utf8(line).ok());
             match whole.map_or(Err(LineError::Damaged), decode) {
-                Ok(record) if record.physics != PHYSICS_VERSION => {
-                    let (old, new) = (record.physics, PHYSICS_VERSION);
-                    let reason = format!("it has physics {old}, this program has physics {new}");
-                    return Err(StoreError::Foreign { file: path.to_owned(), line: number, reason });
+                Ok(record) if record.physics == PHYSICS_VERSION => {
+                    self.insert(Stored { record, file, line: number })?;
                 }
-                Ok(record) => self.insert(Stored { record, file, line: number })?,
-                Err(LineError::Damaged) => self.torn.push(Torn { file: path.to_owned(), line: number }),
-                Err(error) => {
-                    let reason = error.to_string();
+                Err(LineError::Damaged) => self.torn.push((path.to_owned(), number)),
+                foreign => {
+                    let physics = |Record { physics, .. }: Record| {
+                        format!("it has physics {physics}, this program has physics {PHYSICS_VERSION}")
+                    };
+                    let reason = foreign.map_or_else(|error| error.to_string(), physics);
                     return Err(StoreError::Foreign { file: path.to_owned(), line: number, reason });
                 }
             }
@@ -186,10 +133,8 @@ impl Store {
         let (before, after) = (&old.get().record, &new.record);
         let comparable = after.engine.is_virtual().then(|| comparable(before) == comparable(after));
         if before.seed != after.seed || comparable == Some(false) {
-            let place = |it: &Stored| (self.files[it.file].clone(), it.line);
-            let places = [place(old.get()), place(&new)];
-            let (seeds, repetition) = ([before.seed, after.seed], (after.cell, after.rep));
-            return Err(StoreError::Differ(Box::new(Conflict { places, seeds, repetition })));
+            let place = |it: &Stored| format!("{}, line {}", self.files[it.file].display(), it.line);
+            return Err(StoreError::Differ(conflict([before, after], [place(old.get()), place(&new)])));
         }
         // In real time a failed repetition runs again, and other hosts may have run it too.
         if before.status != Status::Ok && after.status == Status::Ok {
@@ -199,17 +144,31 @@ impl Store {
     }
 }
 
+/// Returns a sentence about two records of one repetition that exclude each other, with their
+/// places.
+fn conflict([before, after]: [&Record; 2], [one, two]: [String; 2]) -> String {
+    let Record { cell, rep, seed, .. } = before;
+    if *seed == after.seed {
+        return format!(
+            "repetition {rep} of cell {cell} has two different results: {one}, and {two}; in virtual time a repetition \
+             depends on its seed alone, so one of the two hosts or programs differs from the other"
+        );
+    }
+    format!(
+        "repetition {rep} of cell {cell} has the seed {seed} in {one}, and {} in {two}; keep results of different seeds \
+         in separate folders",
+        after.seed
+    )
+}
+
 /// Returns the records of some cells in and below a folder, with duplicates. Lines that are damaged
 /// or have another format are left out.
 ///
 /// # Errors
 /// A folder or file cannot be read.
 pub fn lines_of_cells(folder: &Path, cells: &BTreeSet<CellId>) -> Result<Vec<Record>, StoreError> {
-    let mut files = Vec::new();
-    journals(folder, &mut files)?;
-    files.sort();
     let mut records = Vec::new();
-    for file in files {
+    for file in journals(folder)? {
         let text = fs::read(&file).map_err(|error| StoreError::Read(file, error))?;
         let text = String::from_utf8_lossy(&text);
         // Most lines belong to other cells, and their check costs more than this search.
@@ -219,24 +178,26 @@ pub fn lines_of_cells(folder: &Path, cells: &BTreeSet<CellId>) -> Result<Vec<Rec
     Ok(records)
 }
 
-/// Adds the journal files in and below a folder.
-fn journals(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), StoreError> {
+/// Returns the journal files in and below a folder, sorted.
+fn journals(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
     let failed = |error| StoreError::Read(folder.to_owned(), error);
     let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.map_err(failed)?,
     };
     let is_journal = folder.file_name().is_some_and(|name| name == JOURNAL_FOLDER);
+    let mut files = Vec::new();
     for entry in entries {
         let entry = entry.map_err(failed)?;
         let path = entry.path();
         if entry.file_type().map_err(failed)?.is_dir() {
-            journals(&path, files)?;
+            files.extend(journals(&path)?);
         } else if is_journal && path.extension().is_some_and(|it| it == "ndjson") {
             files.push(path);
         }
     }
-    Ok(())
+    files.sort();
+    Ok(files)
 }
 
 #[cfg(test)]
@@ -279,9 +240,8 @@ mod tests {
         for cut in [0, 1, line.len() / 2, line.len() - 1] {
             fs::write(&path, encode(&record(1, 2)) + &line[..cut]).expect("a written file");
             let store = read(&[&folder]).expect("a store");
-            let torn: Vec<_> = store.torn.iter().map(|it| (it.file.clone(), it.line)).collect();
             let expected = if cut == 0 { vec![] } else { vec![(path.clone(), 2)] };
-            assert_eq!((torn, store.records().count()), (expected, 2), "cut after {cut} bytes");
+            assert_eq!((&store.torn, store.records().count()), (&expected, 2), "cut after {cut} bytes");
         }
     }
 
