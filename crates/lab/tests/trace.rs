@@ -35,8 +35,8 @@ fn shown(field: &Field, end: usize) -> String {
     match &field.values[end] {
         Value::Text(text) => text.clone(),
         Value::None => "NA".to_owned(),
-        Value::Time(seconds, _) if field.unit == "ms" => format!("{:.1}", seconds * 1e3),
-        Value::Time(seconds, _) => format!("{seconds:.3}"),
+        Value::Time(seconds) if field.unit == "ms" => format!("{:.1}", seconds * 1e3),
+        Value::Time(seconds) => format!("{seconds:.3}"),
         Value::Rate(rate) => format!("{rate:.0}"),
         Value::Count(count) => count.to_string(),
     }

@@ -1,6 +1,5 @@
 //! Streaming reader of pcap and pcapng files.
 
-use std::fmt;
 use std::io::Read;
 
 use pcap_parser::pcapng::{Block, EnhancedPacketBlock, InterfaceDescriptionBlock, OptionCode};
@@ -68,13 +67,6 @@ pub struct Torn {
     pub ends: bool,
 }
 
-impl fmt::Display for Torn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = if self.ends { "it ends within a packet or block" } else { "a block is damaged" };
-        write!(f, "{what} at byte {}", self.offset)
-    }
-}
-
 /// Why nothing of a file can be read.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum CaptureError {
@@ -86,7 +78,7 @@ pub enum CaptureError {
     Read,
 }
 
-/// Interface of a pcapng file.
+/// Interface of a file.
 struct Interface {
     /// Index in [`Extent::interfaces`].
     index: usize,
@@ -94,6 +86,16 @@ struct Interface {
     /// Units of time in a second.
     resolution: u64,
     offset_s: i64,
+}
+
+impl Interface {
+    /// Returns a packet that the interface has at this many units of time.
+    fn frame<'a>(&self, units: u64, length: u32, bytes: &'a [u8], note: Note) -> Frame<'a> {
+        let ns = u128::from(units) * u128::from(NANOSECONDS) / u128::from(self.resolution);
+        let offset_ns = self.offset_s.saturating_mul(1_000_000_000);
+        let at_ns = u64::try_from(ns).unwrap_or(u64::MAX).saturating_add_signed(offset_ns);
+        Frame { interface: self.index, at_ns, link: self.link, length, bytes, note }
+    }
 }
 
 /// Reads a file, and calls `each` with every packet.
@@ -153,31 +155,23 @@ struct State {
     extent: Extent,
     /// Interfaces of the current section. `None` beyond the limit on those of the file.
     interfaces: Vec<Option<Interface>>,
-    /// Units of time in a second of a pcap file, and its link type.
-    legacy: Option<(u64, Linktype)>,
 }
 
 impl State {
     fn block(&mut self, block: &PcapBlockOwned<'_>, each: &mut impl FnMut(&Frame<'_>)) {
         match block {
             PcapBlockOwned::LegacyHeader(header) => {
-                let units = if header.is_nanosecond_precision() { NANOSECONDS } else { 1_000_000 };
-                self.legacy = Some((units, header.network));
+                let resolution = if header.is_nanosecond_precision() { NANOSECONDS } else { 1_000_000 };
                 self.extent.interfaces.push(String::new());
+                self.interfaces =
+                    vec![Some(Interface { index: 0, link: header.network, resolution, offset_s: 0 })];
             }
             PcapBlockOwned::Legacy(packet) => {
-                let Some((units, link)) = self.legacy else { return };
-                let at_ns = nanoseconds(u64::from(packet.ts_sec) * units + u64::from(packet.ts_usec), units);
+                let Some(Some(interface)) = self.interfaces.first() else { return };
+                let units = u64::from(packet.ts_sec) * interface.resolution + u64::from(packet.ts_usec);
                 let length = usize::try_from(packet.caplen).unwrap_or(usize::MAX).min(packet.data.len());
                 self.extent.packets += 1;
-                each(&Frame {
-                    interface: 0,
-                    at_ns,
-                    link,
-                    length: packet.origlen,
-                    bytes: &packet.data[..length],
-                    note: Note::None,
-                });
+                each(&interface.frame(units, packet.origlen, &packet.data[..length], Note::None));
             }
             PcapBlockOwned::NG(Block::SectionHeader(_)) => self.interfaces.clear(),
             PcapBlockOwned::NG(Block::InterfaceDescription(block)) => self.interface(block),
@@ -221,15 +215,7 @@ impl State {
             return;
         };
         let units = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
-        let offset_ns = interface.offset_s.saturating_mul(1_000_000_000);
-        each(&Frame {
-            interface: interface.index,
-            at_ns: nanoseconds(units, interface.resolution).saturating_add_signed(offset_ns),
-            link: interface.link,
-            length: packet.origlen,
-            bytes: packet.packet_data(),
-            note: note(packet),
-        });
+        each(&interface.frame(units, packet.origlen, packet.packet_data(), note(packet)));
     }
 }
 
@@ -245,9 +231,4 @@ fn note(packet: &EnhancedPacketBlock<'_>) -> Note {
         }
     }
     note
-}
-
-fn nanoseconds(units: u64, resolution: u64) -> u64 {
-    let ns = u128::from(units) * u128::from(NANOSECONDS) / u128::from(resolution);
-    u64::try_from(ns).unwrap_or(u64::MAX)
 }

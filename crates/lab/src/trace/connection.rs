@@ -116,7 +116,7 @@ impl Table {
         let Some(index) = self.open.get(&key(frame, segment)) else { return };
         let connection = &mut self.connections[*index];
         let from = usize::from(segment.source != connection.ends[0]);
-        let is_sequenced = segment.data > 0 || segment.flags.syn || segment.flags.fin;
+        let is_sequenced = segment.data > 0 || segment.header.syn || segment.header.fin;
         connection.directions[from].dropped += u64::from(is_sequenced);
     }
 
@@ -181,11 +181,11 @@ impl Connection {
         let is_closed = mine.fins + peer.fins + mine.resets + peer.resets > 0;
         #[expect(clippy::cast_possible_truncation, reason = "the sequence number on the wire")]
         let first = mine.syn.map(|syn| syn as u32);
-        let is_elsewhere =
-            is_after(segment.seq, peer.window_end) || first.is_some_and(|first| is_after(first, segment.seq));
-        let other_syn = mine.syns > 1 && first.is_some_and(|first| first != segment.seq);
+        let is_elsewhere = is_after(segment.header.sequence_number, peer.window_end)
+            || first.is_some_and(|first| is_after(first, segment.header.sequence_number));
+        let other_syn = mine.syns > 1 && first.is_some_and(|first| first != segment.header.sequence_number);
         at_ns.saturating_sub(self.last_ns) > IDLE_TIMEOUT_NS
-            || (segment.flags.syn && ((is_closed && is_elsewhere) || other_syn))
+            || (segment.header.syn && ((is_closed && is_elsewhere) || other_syn))
     }
 
     /// Counts a segment, and returns it with unwrapped numbers.
@@ -194,13 +194,13 @@ impl Connection {
         let [a, b] = &mut self.directions;
         let (mine, peer) = if from == 0 { (a, b) } else { (b, a) };
         self.last_ns = self.last_ns.max(frame.at_ns);
-        let flags = segment.flags;
+        let flags = &segment.header;
         mine.frame_bytes += u64::from(frame.length);
         mine.syns += u64::from(flags.syn);
         mine.fins += u64::from(flags.fin);
         mine.resets += u64::from(flags.rst);
         let (window, scales) = mine.scaled(segment, peer);
-        let start = mine.numbers.at(segment.seq);
+        let start = mine.numbers.at(segment.header.sequence_number);
         let end = start + u64::from(segment.data);
         if flags.syn {
             mine.syn = Some(start);
@@ -210,7 +210,7 @@ impl Connection {
             mine.fin = Some(end);
         }
         if flags.ack {
-            mine.window_end = segment.ack.wrapping_add(window);
+            mine.window_end = segment.header.acknowledgment_number.wrapping_add(window);
         }
         let sent = Sent { at_ns: frame.at_ns, segment, start, end, window, scales };
         mine.count(&sent);
@@ -222,9 +222,9 @@ impl Connection {
         // The first number, if the capture begins with the ACK. Later ACKs do not move the peer's
         // numbers, because they may acknowledge data that the capture lacks.
         if flags.ack && peer.numbers.is_new() {
-            peer.numbers.at(segment.ack);
+            peer.numbers.at(segment.header.acknowledgment_number);
         }
-        let ack = flags.ack.then(|| peer.numbers.near(segment.ack));
+        let ack = flags.ack.then(|| peer.numbers.near(segment.header.acknowledgment_number));
         let meaning = ack.map_or(Ack::Old, |ack| peer.acknowledged(ack, &sent, mine));
         let sack: Vec<(u64, u64)> =
             segment.sack.iter().map(|(a, b)| (peer.numbers.near(*a), peer.numbers.near(*b))).collect();

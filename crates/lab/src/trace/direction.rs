@@ -242,10 +242,10 @@ pub(super) struct Sent<'a> {
 impl Direction {
     /// Returns the window of a segment of this end in bytes, and whether it is scaled.
     pub(super) fn scaled(&self, segment: &Segment, peer: &Self) -> (u32, bool) {
-        let scales = self.scale.is_some() && peer.scale.is_some() && !segment.flags.syn;
+        let scales = self.scale.is_some() && peer.scale.is_some() && !segment.header.syn;
         let shift = self.scale.filter(|_| scales).unwrap_or(0);
-        let valid = segment.flags.ack || segment.flags.syn;
-        (if valid { u32::from(segment.window) << shift } else { 0 }, scales)
+        let valid = segment.header.ack || segment.header.syn;
+        (if valid { u32::from(segment.header.window_size) << shift } else { 0 }, scales)
     }
 
     /// Counts a segment apart from its relation to others.
@@ -272,8 +272,8 @@ impl Direction {
             self.truncated_bytes += u64::from(segment.missing);
         }
         if let Some(ip_id) = segment.ip_id.filter(|id| *id != 0) {
-            let name = (segment.seq, ip_id);
-            if segment.seq != 0 && self.recent.contains(&name) {
+            let name = (segment.header.sequence_number, ip_id);
+            if segment.header.sequence_number != 0 && self.recent.contains(&name) {
                 self.copies += 1;
             } else {
                 self.recent[self.next_recent] = name;
@@ -286,10 +286,10 @@ impl Direction {
         let segment = sent.segment;
         self.data_packets += 1;
         self.data_bytes += u64::from(segment.data);
-        self.pushed += u64::from(segment.flags.psh);
-        if segment.flags.urg {
+        self.pushed += u64::from(segment.header.psh);
+        if segment.header.urg {
             self.urgent += 1;
-            self.urgent_bytes += u64::from(segment.urgent);
+            self.urgent_bytes += u64::from(segment.header.urgent_pointer);
         }
         self.largest = self.largest.max(segment.data);
         self.smallest = Some(self.smallest.map_or(segment.data, |least| least.min(segment.data)));
@@ -300,12 +300,12 @@ impl Direction {
     /// Counts a segment by its relation to earlier ones.
     pub(super) fn classify(&mut self, sent: &Sent<'_>, peer: &Self) -> Kind {
         let Sent { at_ns, segment, start, end, .. } = *sent;
-        let (syn, fin) = (u64::from(segment.flags.syn), u64::from(segment.flags.fin));
+        let (syn, fin) = (u64::from(segment.header.syn), u64::from(segment.header.fin));
         let highest = self.highest;
         let is_closed = peer.window.last == 0 && peer.packets > 0 && syn == 0;
         self.highest = Some(highest.map_or(end, |it| it.max(end)));
         if end + syn + fin == start {
-            let asks = peer.last_ack == Some(start + 1) && !segment.flags.rst;
+            let asks = peer.last_ack == Some(start + 1) && !segment.header.rst;
             return match (asks, is_closed) {
                 (true, true) => {
                     self.empty_probes += 1;
@@ -356,7 +356,7 @@ impl Direction {
 
     /// Counts the window and the SACK blocks of a segment that is no reset.
     pub(super) fn answer(&mut self, sent: &Sent<'_>, ack: u64, sack: &[(u64, u64)]) {
-        let flags = sent.segment.flags;
+        let flags = &sent.segment.header;
         self.window.last = sent.window;
         if flags.ack || flags.syn {
             self.window.advertise(sent.window, sent.scales);
@@ -382,7 +382,7 @@ impl Direction {
             self.initial_packets += 1;
         }
         let is_new = !matches!(kind, Kind::Retransmission | Kind::OutOfOrder);
-        if !sent.segment.flags.syn && is_new {
+        if !sent.segment.header.syn && is_new {
             let acked = peer_ack.map_or(sent.start, |ack| ack.saturating_sub(1));
             self.flight.add(sent.end.saturating_sub(acked), sent.at_ns);
         }

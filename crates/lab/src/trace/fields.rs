@@ -10,23 +10,14 @@ use super::timeline::{Limit, timeline};
 pub enum Value {
     /// A count, or a number of bytes.
     Count(u64),
-    /// Seconds, shown in this unit.
-    Time(f64, TimeUnit),
+    /// Seconds.
+    Time(f64),
     /// Bytes per second.
     Rate(f64),
     /// No number.
     Text(String),
     /// Not known.
     None,
-}
-
-/// Unit in which a time is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TimeUnit {
-    /// Seconds with three decimals.
-    Seconds,
-    /// Milliseconds with one decimal.
-    Milliseconds,
 }
 
 /// Figure of both directions.
@@ -47,10 +38,23 @@ impl Field {
     pub fn number(&self, end: usize) -> Option<f64> {
         match &self.values[end] {
             Value::Count(count) => Some(number(*count)),
-            Value::Time(seconds, _) => Some(*seconds),
+            Value::Time(seconds) => Some(*seconds),
             Value::Rate(bytes) => Some(bytes * 8.0),
             Value::Text(_) | Value::None => None,
         }
+    }
+
+    /// Returns the value of an end for readers, and its unit.
+    pub(super) fn shown(&self, end: usize) -> (String, &'static str) {
+        let text = match &self.values[end] {
+            Value::Count(count) => count.to_string(),
+            Value::Time(s) if self.unit == "ms" => format!("{:.1}", s * 1e3),
+            Value::Time(s) => format!("{s:.3}"),
+            Value::Rate(rate) => format!("{rate:.0}"),
+            Value::Text(text) => text.clone(),
+            Value::None => return ("NA".to_owned(), ""),
+        };
+        (text, self.unit)
     }
 
     /// Returns the key in JSON: the name and the unit.
@@ -95,7 +99,7 @@ impl Fields<'_> {
 
     /// Adds a time in seconds that is shown in milliseconds.
     fn millis(&mut self, label: &'static str, name: &'static str, value: impl Fn(&Direction) -> f64) {
-        self.add(label, name, "ms", |it| Value::Time(value(it), TimeUnit::Milliseconds));
+        self.add(label, name, "ms", |it| Value::Time(value(it)));
     }
 }
 
@@ -214,7 +218,7 @@ fn stream(it: &mut Fields<'_>, span: f64) {
     });
     it.count("truncated data", "truncated-bytes", "bytes", |it| it.truncated_bytes);
     it.count("truncated packets", "truncated", "pkts", |it| it.truncated);
-    it.add("data xmit time", "data-time", "secs", |it| Value::Time(data_span(it), TimeUnit::Seconds));
+    it.add("data xmit time", "data-time", "secs", |it| Value::Time(data_span(it)));
     it.millis("idletime max", "idle-max", |it| seconds(it.idle_ns));
     it.count("hardware dups", "network-copies", "segs", |it| it.copies);
     it.add("throughput", "throughput", "Bps", |it| rate(it.unique_bytes, span));

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use etherparse::{EtherType, LaxNetSlice, LaxSlicedPacket, ip_number};
+use etherparse::{EtherType, LaxNetSlice, LaxSlicedPacket, TcpHeader, ip_number};
 use pcap_parser::Linktype;
 
 use super::capture::Frame;
@@ -11,30 +11,10 @@ use super::capture::Frame;
 const COOKED: usize = 16;
 const COOKED_2: usize = 20;
 const LOOPBACK: usize = 4;
-/// Bytes of a TCP header without options.
-const TCP_HEADER: usize = 20;
 /// Largest window scale (RFC 7323, section 2.3).
 const MAX_SCALE: u8 = 14;
 /// Number of SACK blocks that fit into the options (RFC 2018, section 3).
 const MAX_SACK_BLOCKS: usize = 4;
-
-/// Flags of a segment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "bits of the TCP header")]
-pub(super) struct Flags {
-    /// Synchronise sequence numbers.
-    pub(super) syn: bool,
-    /// No more data from the sender.
-    pub(super) fin: bool,
-    /// Reset of the connection.
-    pub(super) rst: bool,
-    /// The acknowledgement number is valid.
-    pub(super) ack: bool,
-    /// Push to the application.
-    pub(super) psh: bool,
-    /// The urgent pointer is valid.
-    pub(super) urg: bool,
-}
 
 /// TCP segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,16 +25,8 @@ pub(super) struct Segment {
     pub(super) target: SocketAddr,
     /// Identification of the IPv4 header. `None` with IPv6.
     pub(super) ip_id: Option<u16>,
-    /// Sequence number.
-    pub(super) seq: u32,
-    /// Acknowledgement number.
-    pub(super) ack: u32,
-    /// Flags.
-    pub(super) flags: Flags,
-    /// Window as it is in the header, unscaled.
-    pub(super) window: u16,
-    /// Urgent pointer.
-    pub(super) urgent: u16,
+    /// Header without its options.
+    pub(super) header: TcpHeader,
     /// Bytes of data that the packet had on the wire.
     pub(super) data: u32,
     /// Bytes of these that were not captured.
@@ -88,8 +60,18 @@ pub(super) enum Packet {
 
 /// Reads the headers of a packet. Truncated options count as far as they were captured.
 pub(super) fn parse(frame: &Frame<'_>) -> Packet {
-    let Some(first) = FirstHeader::of(frame.link) else { return Packet::UnknownLink };
-    let Some((sliced, header)) = first.slice(frame.bytes) else { return Packet::Other };
+    // Length of a header that the slices do not include.
+    let (sliced, header) = match frame.link {
+        Linktype::ETHERNET => (LaxSlicedPacket::from_ethernet(frame.bytes).ok(), 0),
+        Linktype::LINUX_SLL => (cooked(frame.bytes, COOKED, COOKED - 2), COOKED),
+        // LINKTYPE_LINUX_SLL2.
+        Linktype(276) => (cooked(frame.bytes, COOKED_2, 0), COOKED_2),
+        // DLT_RAW is 12 on most systems and 14 on OpenBSD.
+        Linktype::RAW | Linktype::IPV4 | Linktype::IPV6 | Linktype(12 | 14) => (ip(frame.bytes, 0), 0),
+        Linktype::NULL | Linktype::LOOP => (ip(frame.bytes, LOOPBACK), LOOPBACK),
+        _ => return Packet::UnknownLink,
+    };
+    let Some(sliced) = sliced else { return Packet::Other };
     let Some(payload) = sliced.ip_payload() else { return Packet::Other };
     if payload.ip_number != ip_number::TCP {
         return Packet::Other;
@@ -100,8 +82,8 @@ pub(super) fn parse(frame: &Frame<'_>) -> Packet {
     let skipped = (frame.bytes.len() - header).saturating_sub(payload.payload.len()) + header;
     let whole = frame.length.saturating_sub(u32::try_from(skipped).unwrap_or(u32::MAX));
     let (addresses, ip_id, length) = match &sliced.net {
-        Some(LaxNetSlice::Ipv4(ip)) => {
-            let it = ip.header();
+        Some(LaxNetSlice::Ipv4(net)) => {
+            let it = net.header();
             // With segmentation offload the length may be 0: the network card writes it later.
             let length = match it.total_len() {
                 0 => whole,
@@ -110,9 +92,9 @@ pub(super) fn parse(frame: &Frame<'_>) -> Packet {
             let addresses = (IpAddr::V4(it.source_addr()), IpAddr::V4(it.destination_addr()));
             (addresses, Some(it.identification()), length)
         }
-        Some(LaxNetSlice::Ipv6(ip)) => {
-            let it = ip.header();
-            let extensions = u32::try_from(ip.extensions().slice().len()).unwrap_or(u32::MAX);
+        Some(LaxNetSlice::Ipv6(net)) => {
+            let it = net.header();
+            let extensions = u32::try_from(net.extensions().slice().len()).unwrap_or(u32::MAX);
             let length = match it.payload_length() {
                 0 => whole,
                 length => u32::from(length).saturating_sub(extensions),
@@ -124,41 +106,16 @@ pub(super) fn parse(frame: &Frame<'_>) -> Packet {
     segment(payload.payload, addresses, ip_id, length).map_or(Packet::Short, |it| Packet::Tcp(Box::new(it)))
 }
 
-/// First header of a packet, by the link type.
-enum FirstHeader {
-    Ethernet,
-    /// Linux cooked: length of the header, and offset of its protocol number.
-    Cooked(usize, usize),
-    /// IP after a header of this length.
-    Ip(usize),
+/// Slices a packet after a header of Linux cooked captures of this length, which has the protocol
+/// number at an offset.
+fn cooked(bytes: &[u8], length: usize, at: usize) -> Option<LaxSlicedPacket<'_>> {
+    let kind = u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]);
+    Some(LaxSlicedPacket::from_ether_type(EtherType(kind), bytes.get(length..)?))
 }
 
-impl FirstHeader {
-    fn of(link: Linktype) -> Option<Self> {
-        match link {
-            Linktype::ETHERNET => Some(Self::Ethernet),
-            Linktype::LINUX_SLL => Some(Self::Cooked(COOKED, COOKED - 2)),
-            // LINKTYPE_LINUX_SLL2.
-            Linktype(276) => Some(Self::Cooked(COOKED_2, 0)),
-            // DLT_RAW is 12 on most systems and 14 on OpenBSD.
-            Linktype::RAW | Linktype::IPV4 | Linktype::IPV6 | Linktype(12 | 14) => Some(Self::Ip(0)),
-            Linktype::NULL | Linktype::LOOP => Some(Self::Ip(LOOPBACK)),
-            _ => None,
-        }
-    }
-
-    /// Returns the packet in slices, and the length of a header that they do not include.
-    fn slice(self, bytes: &[u8]) -> Option<(LaxSlicedPacket<'_>, usize)> {
-        match self {
-            Self::Ethernet => Some((LaxSlicedPacket::from_ethernet(bytes).ok()?, 0)),
-            Self::Cooked(length, at) => {
-                let kind = u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]);
-                let rest = bytes.get(length..)?;
-                Some((LaxSlicedPacket::from_ether_type(EtherType(kind), rest), length))
-            }
-            Self::Ip(length) => Some((LaxSlicedPacket::from_ip(bytes.get(length..)?).ok()?, length)),
-        }
-    }
+/// Slices an IP packet after a header of this length.
+fn ip(bytes: &[u8], length: usize) -> Option<LaxSlicedPacket<'_>> {
+    LaxSlicedPacket::from_ip(bytes.get(length..)?).ok()
 }
 
 /// Reads the TCP header and as many options as were captured.
@@ -168,30 +125,20 @@ fn segment(
     ip_id: Option<u16>,
     length: u32,
 ) -> Option<Segment> {
-    let (header, rest) = bytes.split_first_chunk::<TCP_HEADER>()?;
-    let short = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
-    let long = |at: usize| u32::from(short(at)) << 16 | u32::from(short(at + 2));
-    let header_length = usize::from(header[12] >> 4) * 4;
-    let options = header_length.checked_sub(TCP_HEADER)?;
-    let bit = |bit: u8| header[13] & bit != 0;
+    let (fixed, rest) = bytes.split_first_chunk::<{ TcpHeader::MIN_LEN }>()?;
+    let header_length = usize::from(fixed[12] >> 4) * 4;
+    let options = header_length.checked_sub(TcpHeader::MIN_LEN)?;
+    // Etherparse refuses a header whose options were not captured whole.
+    let mut fixed = *fixed;
+    fixed[12] = TcpHeader::MIN_DATA_OFFSET << 4;
+    let (header, _) = TcpHeader::from_slice(&fixed).ok()?;
     let data = length.checked_sub(u32::try_from(header_length).ok()?)?;
     let captured = u32::try_from(rest.len().saturating_sub(options)).unwrap_or(u32::MAX);
     let mut segment = Segment {
-        source: SocketAddr::new(source, short(0)),
-        target: SocketAddr::new(target, short(2)),
+        source: SocketAddr::new(source, header.source_port),
+        target: SocketAddr::new(target, header.destination_port),
         ip_id,
-        seq: long(4),
-        ack: long(8),
-        flags: Flags {
-            fin: bit(0x01),
-            syn: bit(0x02),
-            rst: bit(0x04),
-            psh: bit(0x08),
-            ack: bit(0x10),
-            urg: bit(0x20),
-        },
-        window: short(14),
-        urgent: short(18),
+        header,
         data,
         missing: data.saturating_sub(captured),
         mss: None,

@@ -1,10 +1,9 @@
 //! HTML page of a trace: tables, sentences and graphs of each connection.
 
 use super::Trace;
-use super::fields::{Field, Value, fields};
+use super::fields::{Field, fields};
 use super::figure::{View, scenes};
 use super::sequence::seconds;
-use super::text::shown;
 use super::timeline::{Timeline, timeline};
 use crate::report::Report;
 use crate::report::section::{Entry, Mark, Section, Table};
@@ -67,8 +66,8 @@ fn figures(fields: &[Field]) -> Table {
     let rows = fields.iter().map(|field| {
         let mut row = vec![Entry::text(field.label)];
         row.extend([0, 1].map(|end| {
-            let unit = if field.values[end] == Value::None { "" } else { field.unit };
-            let text = format!("{} {unit}", shown(&field.values[end])).trim_end().to_owned();
+            let (text, unit) = field.shown(end);
+            let text = format!("{text} {unit}").trim_end().to_owned();
             Entry { text, value: field.number(end), mark: Mark::None }
         }));
         row

@@ -3,8 +3,9 @@
 use serde_json::{Map, Value as Json, json};
 
 use super::Trace;
+use super::capture::Torn;
 use super::connection::{Connection, MAX_CONNECTIONS, MAX_EVENTS};
-use super::fields::{Field, TimeUnit, Value, fields};
+use super::fields::{Field, Value, fields};
 use super::sequence::seconds;
 use super::timeline::{Stall, timeline};
 use crate::report::put;
@@ -14,39 +15,36 @@ const MAX_STALLS: usize = 20;
 
 /// Returns sentences about the file: packets that were left out, and where it is torn.
 pub fn remarks(trace: &Trace, file: &str) -> Vec<String> {
-    let mut out = Vec::new();
-    let mut say = |count: u64, what: &str| {
-        if count > 0 {
-            out.push(format!("{count} {what}"));
-        }
-    };
-    say(trace.others, "packets are not TCP over IP");
-    say(
-        trace.unknown_links,
-        "packets are left out, because their link type is none of Ethernet, raw IP, Linux cooked and BSD loopback",
+    let ignored =
+        format!("segments belong to connections beyond the first {MAX_CONNECTIONS}, and are left out");
+    let omitted = format!(
+        "segments beyond the first {MAX_EVENTS} are in the tables, but not in graphs, stalls and limits: \
+         'editcap -c {MAX_EVENTS}' splits the file"
     );
-    say(trace.extent.unplaced, "packets have no time or no interface, so they are left out");
-    say(trace.fragments, "IP fragments are not put together, so their segments are missing");
-    say(trace.short, "TCP packets have no whole header, so they are left out");
-    say(
-        trace.ignored,
-        &format!("segments belong to connections beyond the first {MAX_CONNECTIONS}, and are left out"),
-    );
-    say(
-        trace.hidden,
-        "connections appear on a second interface; each counts once, where the data of its sender came first",
-    );
-    let omitted: u64 = trace.connections.iter().map(|it| it.omitted).sum();
-    say(
-        omitted,
-        &format!(
-            "segments beyond the first {MAX_EVENTS} are in the tables, but not in graphs, stalls and limits: \
-             'editcap -c {MAX_EVENTS}' splits the file"
+    let counts = [
+        (trace.others, "packets are not TCP over IP"),
+        (
+            trace.unknown_links,
+            "packets are left out, because their link type is none of Ethernet, raw IP, Linux cooked and BSD loopback",
         ),
-    );
-    if let Some(torn) = trace.extent.torn {
-        let packets = trace.extent.packets;
-        out.push(format!("{file} is not whole: {torn}; the {packets} packets before it are analysed"));
+        (trace.extent.unplaced, "packets have no time or no interface, so they are left out"),
+        (trace.fragments, "IP fragments are not put together, so their segments are missing"),
+        (trace.short, "TCP packets have no whole header, so they are left out"),
+        (trace.ignored, &ignored),
+        (
+            trace.hidden,
+            "connections appear on a second interface; each counts once, where the data of its sender came first",
+        ),
+        (trace.connections.iter().map(|it| it.omitted).sum(), &omitted),
+    ];
+    let counted = counts.iter().filter(|(count, _)| *count > 0);
+    let mut out: Vec<String> = counted.map(|(count, what)| format!("{count} {what}")).collect();
+    if let Some(Torn { offset, ends }) = trace.extent.torn {
+        let what = if ends { "it ends within a packet or block" } else { "a block is damaged" };
+        out.push(format!(
+            "{file} is not whole: {what} at byte {offset}; the {} packets before it are analysed",
+            trace.extent.packets
+        ));
     }
     out
 }
@@ -85,10 +83,9 @@ pub fn table(trace: &Trace, index: usize) -> String {
     put!(out, "\ttotal packets: {}\n", it.directions[0].packets + it.directions[1].packets);
     put!(out, "   {:<39}{}\n", "a->b:", "b->a:");
     for field in fields(it) {
-        for value in &field.values {
+        for (value, unit) in [field.shown(0), field.shown(1)] {
             let label = format!("{}:", field.label);
-            let unit = if *value == Value::None { "" } else { field.unit };
-            put!(out, "     {label:<18} {:>9} {unit:<5}", shown(value));
+            put!(out, "     {label:<18} {value:>9} {unit:<5}");
         }
         out.truncate(out.trim_end().len());
         out.push('\n');
@@ -134,17 +131,6 @@ fn completeness(it: &Connection) -> String {
     }
     let note = if a.syns.min(b.syns) == 0 { "; without the handshake windows are not scaled" } else { "" };
     format!("no (SYNs: {}, FINs: {}){note}", a.syns + b.syns, a.fins + b.fins)
-}
-
-pub(super) fn shown(value: &Value) -> String {
-    match value {
-        Value::Count(count) => count.to_string(),
-        Value::Time(s, TimeUnit::Seconds) => format!("{s:.3}"),
-        Value::Time(s, TimeUnit::Milliseconds) => format!("{:.1}", s * 1e3),
-        Value::Rate(rate) => format!("{rate:.0}"),
-        Value::Text(text) => text.clone(),
-        Value::None => "NA".to_owned(),
-    }
 }
 
 /// Returns the figures of one direction as JSON. Keys end with their units.
