@@ -29,12 +29,6 @@ pub struct Prediction {
     pub valid: bool,
 }
 
-impl Prediction {
-    const fn new(value: f64, valid: bool) -> Self {
-        Self { value, valid }
-    }
-}
-
 /// A model of one metric of a flow.
 #[derive(Debug, Clone, Copy)]
 pub struct Model {

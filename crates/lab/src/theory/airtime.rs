@@ -58,7 +58,7 @@ fn saturates(it: &Conditions, capacity_bps: f64) -> bool {
 
 pub(super) fn airtime(it: &Conditions) -> Option<Prediction> {
     let value = saturation_bps(&it.wifi?, it.payload, &it.frames);
-    Some(Prediction::new(value, saturates(it, value))).filter(|_| !it.frames.is_empty())
+    Some(Prediction { value, valid: saturates(it, value) }).filter(|_| !it.frames.is_empty())
 }
 
 /// Bytes around an IP packet that report 003 counts: MAC header and LLC/SNAP, without the checksum.
@@ -71,13 +71,13 @@ pub(super) fn headers(it: &Conditions) -> Option<Prediction> {
     let share = |payload: f64| payload / (payload + headers + MAC_AND_LLC);
     let at_anchor = saturation_bps(&it.wifi?, ANCHOR - headers, &[ANCHOR]);
     let value = at_anchor * share(it.payload) / share(ANCHOR - headers);
-    Some(Prediction::new(value, saturates(it, value) && it.on_link == ANCHOR))
+    Some(Prediction { value, valid: saturates(it, value) && it.on_link == ANCHOR })
 }
 
 #[allow(clippy::cast_precision_loss, reason = "a datagram has at most 65,536 fragments")]
 pub(super) fn fragments(it: &Conditions) -> Option<Prediction> {
-    let mean = it.frames.iter().sum::<f64>() / it.frames.len() as f64;
-    Some(Prediction::new(mean, it.is_udp)).filter(|_| !it.frames.is_empty())
+    let value = it.frames.iter().sum::<f64>() / it.frames.len() as f64;
+    Some(Prediction { value, valid: it.is_udp }).filter(|_| !it.frames.is_empty())
 }
 
 #[cfg(test)]

@@ -121,10 +121,10 @@ impl Conditions {
         let others = || physics.flows.iter().filter(|it| it.reverse == flow.reverse && it.name != flow.name);
         let datagrams = others().filter(|it| it.kind == FlowKind::Udp).filter_map(|it| {
             let (payload, packet) = self::packet(physics, it)?;
-            Some(bits(it.rate?) * f64::from(packet + added(it)) / f64::from(payload))
+            Some(number(it.rate?) * f64::from(packet + added(it)) / f64::from(payload))
         });
         let has_feedback = |it: &&Flow| it.kind != FlowKind::Udp;
-        let sharers = others().filter(has_feedback).count() + 1;
+        let sharers = others().filter(has_feedback).count() as u64 + 1;
         let length = usize::try_from(on_link).ok()?;
         Some(Self {
             rate_bps,
@@ -132,14 +132,12 @@ impl Conditions {
             loss: 1.0 - arrives,
             payload: payload.into(),
             on_link: f64::from(on_link),
-            #[allow(clippy::cast_precision_loss, reason = "a window is far below 2^53 bytes")]
-            window: flow.window.map(|bytes| bytes as f64),
+            window: flow.window.map(number),
             fixed_window: fixed_window(flow),
             ack_every: flow.ack.map_or(2.0, |(packets, _)| f64::from(packets.max(1))),
             initial_window: flow.initial_window.unwrap_or(10).into(),
             min_rto_s: flow.min_rto.map_or(0.2, |time| time.as_secs_f64()),
-            #[allow(clippy::cast_precision_loss, reason = "a transfer is far below 2^53 bytes")]
-            bytes: flow.bytes.map(|bytes| bytes as f64),
+            bytes: flow.bytes.map(number),
             wifi,
             whole: mtus
                 .iter()
@@ -147,10 +145,9 @@ impl Conditions {
             frames: frames.into_iter().map(f64::from).collect(),
             is_udp: flow.kind == FlowKind::Udp,
             others: physics.flows.len().saturating_sub(1),
-            offered_bps: flow.rate.map(bits),
+            offered_bps: flow.rate.map(number),
             datagrams_bps: datagrams.sum(),
-            #[allow(clippy::cast_precision_loss, reason = "at most 1,000 flows")]
-            sharers: sharers as f64,
+            sharers: number(sharers),
             steady: physics.flows.iter().all(is_steady),
         })
     }
@@ -173,9 +170,9 @@ fn is_steady(flow: &Flow) -> bool {
     is_greedy && is_whole && flow.send_buffer.is_none()
 }
 
-#[allow(clippy::cast_precision_loss, reason = "rates are far below 2^53 bit/s")]
-const fn bits(bps: u64) -> f64 {
-    bps as f64
+#[allow(clippy::cast_precision_loss, reason = "rates, windows and transfers are far below 2^53")]
+const fn number(count: u64) -> f64 {
+    count as f64
 }
 
 /// Returns the payload of a full packet of a flow, and its IP packet, bytes. `None` if it has no
@@ -249,8 +246,7 @@ fn mean_loss(loss: &Loss) -> Option<f64> {
             if run < 1.0 { (p - run) / (1.0 - run) } else { 1.0 }
         }
         Loss::GilbertElliott(channel) => channel.mean_loss(),
-        #[allow(clippy::cast_precision_loss, reason = "far below 2^53 packets")]
-        Loss::EveryNth(n) => 1.0 / n.get() as f64,
+        Loss::EveryNth(n) => 1.0 / number(n.get()),
     })
 }
 

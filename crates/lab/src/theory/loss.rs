@@ -74,7 +74,7 @@ fn limited(it: &Conditions, bps: f64, most: f64) -> Option<Prediction> {
         return None;
     }
     let link = it.link_goodput_bps().unwrap_or(f64::INFINITY);
-    Some(Prediction::new(bps.min(link), it.loss <= most && bps < 0.9 * link))
+    Some(Prediction { value: bps.min(link), valid: it.loss <= most && bps < 0.9 * link })
 }
 
 #[cfg(test)]

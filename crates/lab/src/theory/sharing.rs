@@ -3,20 +3,15 @@
 use super::airtime::saturation_bps;
 use super::{Conditions, Prediction};
 
-/// Returns the goodput of a flow, bits per second, that shares with `sharers` - 1 equal ones what
-/// datagrams leave of a link: `link_bps` is its goodput alone, `udp_on_link` the part of the link,
-/// 0 to 1, that the datagrams need.
-fn fair_share_bps(link_bps: f64, udp_on_link: f64, sharers: f64) -> f64 {
-    link_bps * (1.0 - udp_on_link).max(0.0) / sharers
-}
-
 pub(super) fn fair_share(it: &Conditions) -> Option<Prediction> {
     if it.offered_bps.is_some() {
         return None;
     }
-    let value = fair_share_bps(it.link_goodput_bps()?, it.datagrams_bps / it.rate_bps?, it.sharers);
+    // Flows with feedback share equally what datagrams leave of the link.
+    let left = (1.0 - it.datagrams_bps / it.rate_bps?).max(0.0);
+    let value = it.link_goodput_bps()? * left / it.sharers;
     // On the air ACKs contend with data.
-    Some(Prediction::new(value, it.loss == 0.0 && it.steady && it.wifi.is_none()))
+    Some(Prediction { value, valid: it.loss == 0.0 && it.steady && it.wifi.is_none() })
 }
 
 pub(super) fn udp_knee(it: &Conditions) -> Option<Prediction> {
@@ -25,8 +20,8 @@ pub(super) fn udp_knee(it: &Conditions) -> Option<Prediction> {
     let capacity = of_cell.or_else(|| it.link_goodput_bps()).unwrap_or(f64::INFINITY);
     // Beyond the knee a full queue drops single fragments, and with them whole datagrams.
     let is_whole = it.frames.len() == 1 || offered <= capacity;
-    let prediction = Prediction::new(offered.min(capacity), it.loss == 0.0 && it.steady && is_whole);
-    Some(prediction).filter(|_| !it.frames.is_empty())
+    let valid = it.loss == 0.0 && it.steady && is_whole;
+    Some(Prediction { value: offered.min(capacity), valid }).filter(|_| !it.frames.is_empty())
 }
 
 #[cfg(test)]

@@ -9,12 +9,6 @@ fn window_bps(packets: f64, payload: f64, rtt_s: f64, link_bps: Option<f64>) -> 
     link_bps.map_or(by_window, |link| link.min(by_window))
 }
 
-/// Returns the round-trip time with a fixed window, seconds. The part of the window beyond the
-/// bandwidth-delay product waits in the queue.
-fn rtt_behind_window_s(window_bits: f64, rtt_s: f64, link_bps: f64) -> f64 {
-    (window_bits / link_bps).max(rtt_s)
-}
-
 /// Returns the whole packets in a round trip, and whether that is exact. `None`: no window is
 /// fixed.
 fn packets(it: &Conditions) -> Option<(f64, bool)> {
@@ -31,7 +25,7 @@ fn packets(it: &Conditions) -> Option<(f64, bool)> {
 pub(super) fn window(it: &Conditions) -> Option<Prediction> {
     let (packets, exact) = packets(it)?;
     let value = window_bps(packets, it.payload, it.idle_rtt_s(), it.link_goodput_bps());
-    Some(Prediction::new(value, it.loss == 0.0 && exact))
+    Some(Prediction { value, valid: it.loss == 0.0 && exact })
 }
 
 pub(super) fn window_over_rtt(it: &Conditions) -> Option<Prediction> {
@@ -39,20 +33,21 @@ pub(super) fn window_over_rtt(it: &Conditions) -> Option<Prediction> {
     let bytes = [fixed, it.window].into_iter().flatten().reduce(f64::min)?;
     let value = window_bps(1.0, bytes, it.rtt_s, None);
     let fits = it.link_goodput_bps().is_none_or(|link| value < link);
-    Some(Prediction::new(value, it.loss == 0.0 && fits)).filter(|_| it.rtt_s > 0.0)
+    Some(Prediction { value, valid: it.loss == 0.0 && fits }).filter(|_| it.rtt_s > 0.0)
 }
 
 pub(super) fn link(it: &Conditions) -> Option<Prediction> {
     let link = it.link_goodput_bps()?;
     // The link is an upper bound, and predicts the goodput only if the window fills it.
     let fills = window(it).is_none_or(|by_window| by_window.value >= link);
-    Some(Prediction::new(link, it.loss == 0.0 && fills))
+    Some(Prediction { value: link, valid: it.loss == 0.0 && fills })
 }
 
 pub(super) fn rtt_of_window(it: &Conditions) -> Option<Prediction> {
     let packets = (it.window? / it.payload).floor();
-    let value = rtt_behind_window_s(packets * it.on_link * 8.0, it.idle_rtt_s(), it.rate_bps?);
-    Some(Prediction::new(value, it.loss == 0.0))
+    // The part of the window beyond the bandwidth-delay product waits in the queue.
+    let value = (packets * it.on_link * 8.0 / it.rate_bps?).max(it.idle_rtt_s());
+    Some(Prediction { value, valid: it.loss == 0.0 })
 }
 
 /// Returns the time of a transfer of `packets` packets without loss, seconds: the handshake, rounds
@@ -77,7 +72,7 @@ pub(super) fn slow_start(it: &Conditions) -> Option<Prediction> {
     let value = it.rtt_s + slow_start_s(packets, it.initial_window, 2.0, it.rtt_s, packet_s);
     let window_fits =
         it.window.is_none_or(|bytes| bytes * 8.0 >= it.rate_bps.unwrap_or(f64::INFINITY) * it.rtt_s);
-    Some(Prediction::new(value, it.loss == 0.0 && window_fits))
+    Some(Prediction { value, valid: it.loss == 0.0 && window_fits })
 }
 
 #[cfg(test)]
