@@ -99,27 +99,20 @@ impl Physics {
     pub fn to_json(&self) -> Value {
         let links: Vec<Value> = self.links.iter().map(|link| Value::from(link.to_toml())).collect();
         let flows: Vec<Value> = self.flows.iter().map(Flow::to_json).collect();
-        let words: serde_json::Map<String, Value> = self
-            .engine_words
-            .iter()
-            .map(|(word, value)| (word.clone(), Value::from(value.as_str())))
-            .collect();
         json!({
             "engine": self.engine.word(),
             "version": PHYSICS_VERSION,
             "duration_ns": self.duration.map(nanoseconds),
             "links": links,
             "flows": flows,
-            "words": words,
+            "words": levels_json(&self.engine_words),
         })
     }
 
     /// Returns the identity of cells with this physics.
     pub fn id(&self) -> CellId {
         let digest = Sha256::digest(self.to_json().to_string().as_bytes());
-        let mut bytes = [0; 16];
-        bytes.copy_from_slice(&digest[..16]);
-        CellId(bytes)
+        CellId(std::array::from_fn(|i| digest[i]))
     }
 }
 
@@ -155,14 +148,8 @@ impl FromStr for CellId {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        let mut bytes = [0; 16];
-        if text.len() != 32 || !text.is_ascii() {
-            return Err(());
-        }
-        for (byte, i) in bytes.iter_mut().zip((0..32).step_by(2)) {
-            *byte = u8::from_str_radix(&text[i..i + 2], 16).map_err(|_| ())?;
-        }
-        Ok(Self(bytes))
+        let id = u128::from_str_radix(text, 16).map_err(|_| ())?;
+        if text.len() == 32 { Ok(Self(id.to_be_bytes())) } else { Err(()) }
     }
 }
 
