@@ -43,11 +43,6 @@ impl Agreement<'_> {
         significant(self.quotient(), 4) + &ends.unwrap_or_default()
     }
 
-    /// Returns the levels of the cell for readers: `sack=on, window=4`.
-    pub fn levels(&self) -> String {
-        levels_text(&self.cell.factors, ", ")
-    }
-
     /// Returns both means in the unit of the metric.
     pub fn means_text(&self) -> [String; 2] {
         let unit = Unit::of_metric(&self.metric);
@@ -96,7 +91,8 @@ pub fn sentence(agreements: &[Agreement<'_>]) -> Option<String> {
     let most = agreements.iter().max_by(|a, b| distance(a).total_cmp(&distance(b)))?;
     let agree = agreements.iter().filter(|it| !it.differs()).count();
     let [virtual_time, kernel] = most.means_text();
-    let levels = if most.cell.factors.is_empty() { String::new() } else { format!(" [{}]", most.levels()) };
+    let levels = levels_text(&most.cell.factors, ", ");
+    let levels = if levels.is_empty() { levels } else { format!(" [{levels}]") };
     Some(format!(
         "Virtual time beside the kernel: {agree} of {} values within {} %; the largest difference has \
          {}{levels}: {virtual_time} for {kernel}, ratio {}",

@@ -50,6 +50,11 @@ impl Results {
         self.cells.iter().filter(move |cell| cell.physics.engine == engine && selection.matches(cell))
     }
 
+    /// Returns the records of a cell, by the number of the repetition.
+    pub fn of_cell(&self, cell: CellId) -> impl Iterator<Item = &Record> {
+        self.records.get(&cell).into_iter().flat_map(BTreeMap::values)
+    }
+
     /// Returns the values of a metric in the valid repetitions of a cell, in their order.
     pub fn values(&self, cell: &Cell, metric: &str) -> Vec<f64> {
         self.valid_repetitions(cell.id).filter_map(|rep| self.metric(cell, metric, rep)).collect()
@@ -87,8 +92,8 @@ impl Results {
     /// metrics: nothing in it is random, and an interval of width 0 would mislead. Hashes of events
     /// differ even then, because packets contain identifiers that are drawn from the seed.
     pub fn is_one_run(&self, cell: CellId) -> bool {
-        let records = self.records.get(&cell).into_iter().flatten().map(|(_, record)| record);
-        let mut valid = records.filter(|r| r.status == Status::Ok && r.engine.is_virtual()).peekable();
+        let mut valid =
+            self.of_cell(cell).filter(|r| r.status == Status::Ok && r.engine.is_virtual()).peekable();
         let Some(first) = valid.next() else { return false };
         valid.peek().is_some() && valid.all(|record| record.metrics == first.metrics)
     }

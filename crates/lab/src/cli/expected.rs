@@ -2,23 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::load::Loaded;
 use super::output;
 use crate::cell::{levels_json, levels_text};
-use crate::claim::{Expectation, Fit, expectations};
+use crate::claim::{Expectation, Fit};
 use crate::experiment::{Compare, Expect, Tolerance};
 use crate::report::scale::significant;
-use crate::results::Results;
-
-/// Returns all expected values of an experiment, beside the measurements of each engine.
-pub(super) fn of<'a>(loaded: &'a Loaded, results: &Results) -> Vec<(&'a Expect, Expectation)> {
-    let engines = results.engines();
-    let pairs = loaded.experiment.expects.iter().flat_map(|expect| {
-        let of_engine = engines.iter().flat_map(move |engine| expectations(expect, results, *engine));
-        of_engine.map(move |it| (expect, it))
-    });
-    pairs.collect()
-}
 
 /// Returns the text for readers: a heading for each list of expected values, and a line for each.
 pub(super) fn table(expected: &[(&Expect, Expectation)]) -> String {

@@ -180,15 +180,6 @@ pub(super) fn report(args: &ReportArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn wanted(args: &ExportArgs, kind: &str) -> bool {
-    match kind {
-        "svg" => args.svg,
-        "csv" => args.csv,
-        "gnuplot" => args.gnuplot,
-        _ => args.xplot,
-    }
-}
-
 /// Returns the files of a figure, each with its ending and content. `wanted` selects the kinds
 /// `svg`, `csv`, `gnuplot` and `xplot`.
 pub(super) fn files(scene: &Scene, wanted: impl Fn(&str) -> bool) -> Vec<(String, String)> {
@@ -200,8 +191,7 @@ pub(super) fn files(scene: &Scene, wanted: impl Fn(&str) -> bool) -> Vec<(String
         files.push(("csv".to_owned(), csv(scene)));
     }
     if wanted("gnuplot") {
-        let gnuplot = gnuplot(scene);
-        files.extend([("gp".to_owned(), gnuplot.commands), ("dat".to_owned(), gnuplot.data)]);
+        files.extend(["gp", "dat"].map(str::to_owned).into_iter().zip(gnuplot(scene)));
     }
     if wanted("xplot") {
         let panels = (0..scene.panels.len()).filter_map(|i| Some((i, xplot(scene, i)?)));
@@ -256,7 +246,8 @@ fn limits_table(experiment: &str, bounds: &[Bound]) -> String {
 }
 
 pub(super) fn export(args: &ExportArgs) -> Result<u8, Failure> {
-    let all = !(args.svg || args.csv || args.gnuplot || args.xplot || args.png || args.parquet);
+    let kinds = [("svg", args.svg), ("csv", args.csv), ("gnuplot", args.gnuplot), ("xplot", args.xplot)];
+    let all = !(kinds.iter().any(|(_, is_wanted)| *is_wanted) || args.png || args.parquet);
     let painter = args.png.then(|| painter(args.width.unwrap_or(pixels(args.dpi)))).transpose()?;
     let rows = args.parquet.then(|| parquet(&args.folders)).transpose()?;
     fs::create_dir_all(&args.output).map_err(|error| Failure::Create(args.output.clone(), error))?;
@@ -268,7 +259,7 @@ pub(super) fn export(args: &ExportArgs) -> Result<u8, Failure> {
     }
     for section in sections(&args.folders)? {
         for scene in &section.figures {
-            let texts = files(scene, |kind| all || wanted(args, kind)).into_iter();
+            let texts = files(scene, |kind| all || kinds.contains(&(kind, true))).into_iter();
             let mut files: Vec<(String, Vec<u8>)> =
                 texts.map(|(end, text)| (end, text.into_bytes())).collect();
             if let Some(painter) = &painter {

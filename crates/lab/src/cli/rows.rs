@@ -14,6 +14,7 @@ use super::output;
 use super::verdicts::of_folder;
 use crate::cell::levels_json;
 use crate::record::Record;
+use crate::report::export;
 
 /// Format of rows. The option explains its values, so they have no help of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -41,9 +42,8 @@ pub(super) fn records(given: &[PathBuf]) -> Result<Vec<Record>, Failure> {
         let (_, results) = of_folder(&folder)?;
         let mut cells = BTreeSet::new();
         for cell in results.cells.iter().filter(|cell| cells.insert(cell.id)) {
-            let reps = results.records.get(&cell.id).into_iter().flatten();
-            records
-                .extend(reps.map(|(_, record)| Record { factors: cell.factors.clone(), ..record.clone() }));
+            let of_cell = results.of_cell(cell.id);
+            records.extend(of_cell.map(|record| Record { factors: cell.factors.clone(), ..record.clone() }));
         }
     }
     Ok(records)
@@ -200,18 +200,12 @@ pub(super) fn columns(records: &[Record]) -> Vec<Column<'_>> {
 
 fn csv(records: &[Record]) -> String {
     let columns = columns(records);
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    write(&mut writer, columns.iter().map(|column| column.name.clone()));
-    for record in records {
+    let header = columns.iter().map(|column| column.name.clone()).collect::<Vec<_>>();
+    let row = |record: &Record| {
         let text = |column: &Column<'_>| column.value(record).map_or_else(String::new, |it| it.to_string());
-        write(&mut writer, columns.iter().map(text));
-    }
-    let bytes = writer.into_inner().expect("a vector accepts all rows");
-    String::from_utf8(bytes).expect("all fields are texts")
-}
-
-fn write(writer: &mut csv::Writer<Vec<u8>>, fields: impl Iterator<Item = String>) {
-    writer.write_record(fields).expect("a vector accepts all rows, which are equally long");
+        columns.iter().map(text).collect()
+    };
+    export::records(std::iter::once(header).chain(records.iter().map(row)))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use crate::cell::levels_json;
 use crate::claim::{Expectation, Judgement, Verdict, judge};
 use crate::experiment::Expect;
 use crate::journal::Store;
+use crate::report::expected_values;
 use crate::results::Results;
 use crate::run::{Campaign, EXPERIMENT_FILE};
 
@@ -72,7 +73,7 @@ pub(super) fn print(
     summary: &str,
 ) -> Result<u8, Failure> {
     let judged = judged(loaded, results);
-    let expected = expected::of(loaded, results);
+    let expected = expected_values(&loaded.experiment, results);
     let off = expected.iter().filter(|(_, it)| it.fails()).count();
     let unknown = expected.iter().filter(|(_, it)| it.is_missing()).count();
     let count = |wanted: fn(&Verdict) -> bool| judged.iter().filter(|it| wanted(&it.verdict)).count();

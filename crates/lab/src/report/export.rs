@@ -1,17 +1,21 @@
 //! Exported files of a figure: CSV, gnuplot, xplot.
 
 use super::scale::{Axis, Scale};
-use super::scene::{Mark, Row, Scene};
+use super::scene::{Layer, Mark, Panel, Row, Scene};
 
 /// Header of exported tables.
-const HEADER: &str = "panel,series,kind,mark,x,value,low,high,n\n";
+const HEADER: [&str; 9] = ["panel", "series", "kind", "mark", "x", "value", "low", "high", "n"];
 
-fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
+/// Returns records of equal length as CSV.
+pub(crate) fn records<T: AsRef<[u8]>>(
+    records: impl IntoIterator<Item = impl IntoIterator<Item = T>>,
+) -> String {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    for record in records {
+        writer.write_record(record).expect("a vector accepts all records");
     }
+    let bytes = writer.into_inner().expect("a vector accepts all records");
+    String::from_utf8(bytes).expect("all fields are texts")
 }
 
 fn cell(value: f64) -> String {
@@ -20,41 +24,26 @@ fn cell(value: f64) -> String {
 
 /// Returns a value on an axis: on an axis of names, the name.
 fn on_axis(axis: &Axis, value: f64) -> String {
-    axis.scale.name(value).map_or_else(|| cell(value), quoted)
+    axis.scale.name(value).map_or_else(|| cell(value), str::to_owned)
 }
 
 /// Returns the data of all marks as CSV: one line for each row of each layer, in the order of
 /// drawing. Values have all digits and are in base units (bits per second, seconds, bytes, shares
 /// of 1).
 pub fn csv(scene: &Scene) -> String {
-    let mut out = HEADER.to_owned();
-    for (panel, layer) in scene.layers() {
+    let of_layer = |(panel, layer): (&Panel, &Layer)| {
         let series = &scene.series[layer.series];
-        let start = format!(
-            "{},{},{},{}",
-            quoted(&panel.y.label),
-            quoted(&series.name),
-            series.origin.word(),
-            layer.mark.words()[1]
-        );
-        for row in &layer.rows {
-            let x = on_axis(&panel.x, row.x);
-            let y = on_axis(&panel.y, row.y);
-            let ends = [row.low, row.high].map(|end| end.map_or_else(String::new, cell));
+        let words = [panel.y.label.as_str(), &series.name, series.origin.word(), layer.mark.words()[1]];
+        let record = |row: &Row| {
+            let [low, high] = [row.low, row.high].map(|end| end.map_or_else(String::new, cell));
             let n = row.n.map_or_else(String::new, |n| n.to_string());
-            put!(out, "{start},{x},{y},{},{},{n}\n", ends[0], ends[1]);
-        }
-    }
-    out
-}
-
-/// Files for gnuplot: the commands, and the data that they read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Gnuplot {
-    /// Commands, for a file `ID.gp`.
-    pub commands: String,
-    /// Data in blocks, for the file `ID.dat` beside it.
-    pub data: String,
+            let numbers = [on_axis(&panel.x, row.x), on_axis(&panel.y, row.y), low, high, n];
+            words.map(str::to_owned).into_iter().chain(numbers).collect::<Vec<String>>()
+        };
+        layer.rows.iter().map(record).collect::<Vec<_>>()
+    };
+    let header = HEADER.map(str::to_owned).to_vec();
+    records(std::iter::once(header).chain(scene.layers().flat_map(of_layer)))
 }
 
 fn string(text: &str) -> String {
@@ -72,8 +61,9 @@ fn axis_commands(name: &str, axis: &Axis) -> String {
     out + &format!("set {name}tics ({})\n", ticks.join(", "))
 }
 
-/// Returns gnuplot files that draw the panels of a scene below each other, in shown units.
-pub fn gnuplot(scene: &Scene) -> Gnuplot {
+/// Returns two files that draw the panels of a scene below each other with gnuplot, in shown units:
+/// `ID.gp` has the commands, and `ID.dat` the data in blocks.
+pub fn gnuplot(scene: &Scene) -> [String; 2] {
     let id = &scene.id;
     let mut data = format!("# {}\n# columns: x value low high n\n", scene.title);
     let mut commands = format!(
@@ -108,7 +98,7 @@ pub fn gnuplot(scene: &Scene) -> Gnuplot {
         );
     }
     commands += "unset multiplot\n";
-    Gnuplot { commands, data }
+    [commands, data]
 }
 
 fn data_line(row: &Row, x: f64, y: f64) -> String {
@@ -184,11 +174,11 @@ mod tests {
 
     #[test]
     fn gnuplot_reads_a_block_for_each_layer() {
-        let files = gnuplot(&samples::against_window());
-        let blocks = files.data.matches("\n\n\n# ").count();
-        assert_eq!(files.commands.matches(" index ").count(), blocks);
-        assert!(files.commands.contains("set logscale x"));
-        assert!(files.data.lines().all(|line| !line.contains("inf")));
+        let [commands, data] = gnuplot(&samples::against_window());
+        let blocks = data.matches("\n\n\n# ").count();
+        assert_eq!(commands.matches(" index ").count(), blocks);
+        assert!(commands.contains("set logscale x"));
+        assert!(data.lines().all(|line| !line.contains("inf")));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Figures: each builder turns prepared data into a [`Scene`]. Nothing here reads results; the
-//! preparation is in [`super::prepare`].
+//! Figures: each builder draws prepared data into a [`Scene`] without panels. Nothing here reads
+//! results; the preparation is in [`super::prepare`].
 
 mod compare;
 mod curves;
@@ -8,12 +8,14 @@ mod parts;
 mod spread;
 mod time;
 
-pub use compare::{FactorMeans, Means, marginals, means};
+pub use compare::{FactorMeans, marginals, means};
 pub use curves::{Against, Lines, lines, offered};
 pub use effects::{Effect, half_normal};
 pub use parts::{heat, partition};
 pub use spread::{distribution, ellipses, spread};
-pub use time::{Column, EventTimes, TimePanel, TimeSeries, bin_end, share, time_series};
+pub use time::{Column, EventTimes, TimePanel, bin_end, share, time_series};
+
+use std::ops::RangeInclusive;
 
 use super::scale::Unit;
 use super::scene::{Layer, Mark, Origin, Panel, Row, Scene};
@@ -22,6 +24,9 @@ use super::scene::{Layer, Mark, Origin, Panel, Row, Scene};
 const HEIGHT: f64 = 220.0;
 /// Height of a panel below the main one.
 const LOW: f64 = 90.0;
+
+/// Range of a model that always holds.
+pub const EVERYWHERE: RangeInclusive<f64> = f64::NEG_INFINITY..=f64::INFINITY;
 
 /// Quantity on an axis.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,30 +57,14 @@ pub struct Curve {
     pub rows: Vec<Row>,
     /// For a model: indices of the curves that it predicts, for residuals.
     pub predicts: Vec<usize>,
-    /// For a model: values of `x` between which it holds. `None`: everywhere.
-    pub valid: Option<(f64, f64)>,
+    /// For a model: values of `x` between which it holds.
+    pub valid: RangeInclusive<f64>,
 }
 
 impl Curve {
     /// Creates a curve of measured means.
     pub const fn measured(name: String, look: usize, rows: Vec<Row>) -> Self {
-        Self { name, origin: Origin::Measured, look, rows, predicts: Vec::new(), valid: None }
-    }
-}
-
-/// Identifier and title of a figure.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Heading {
-    /// Identifier: letters, digits and hyphens, unique in the page.
-    pub id: String,
-    /// Title.
-    pub title: String,
-}
-
-impl Heading {
-    /// Returns a scene without panels under this heading.
-    fn scene(&self) -> Scene {
-        Scene::new(&self.id, &self.title)
+        Self { name, origin: Origin::Measured, look, rows, predicts: Vec::new(), valid: EVERYWHERE }
     }
 }
 

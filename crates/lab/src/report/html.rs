@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sha2::{Digest as _, Sha256};
 
-use self::data::{Data, Kind};
+use self::data::Data;
 use super::export::csv;
 use super::scale::significant;
 use super::scene::{Mark as Drawn, Scene};
@@ -186,7 +186,7 @@ fn verdict(sections: &[Section]) -> String {
 }
 
 /// Returns a name as an identifier of the page.
-fn anchor(name: &str) -> String {
+pub(super) fn anchor(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
 }
 
@@ -226,7 +226,7 @@ fn experiment<'a>(out: &mut String, section: &'a Section, drawn: usize, shown: &
     put!(out, "<pre class=\"command\">{}</pre>\n", escape(&section.command));
     if !section.toml.is_empty() {
         put!(out, "<details><summary>The experiment's file</summary>\n");
-        out.push_str(&shown.data.refer(Kind::Toml, "", &section.toml));
+        out.push_str(&shown.data.refer("toml", "", &section.toml));
         put!(out, "</details>\n");
     }
     put!(out, "</section>\n");
@@ -359,7 +359,7 @@ fn figure(out: &mut String, scene: &Scene, data: &mut Data) {
     put!(out, "<figure id=\"fig-{id}\"{kind}>\n<figcaption>{}</figcaption>\n", escape(&scene.title));
     put!(out, "<div class=\"scroll\" tabindex=\"0\">\n{}</div>\n", svg(scene, Place::Page));
     put!(out, "<p class=\"alt\" id=\"{id}-d\">{}</p>\n", escape(&scene.description));
-    put!(out, "{}</figure>\n", data.refer(Kind::Figure, "", &csv(scene)));
+    put!(out, "{}</figure>\n", data.refer("csv", "", &csv(scene)));
 }
 
 /// Writes the cells and repetitions of an experiment as tables, for readers who check the figures.
@@ -375,7 +375,7 @@ fn raw_results(out: &mut String, section: &Section, data: &mut Data) {
         let hex = hex(&Sha256::digest(text.as_bytes()));
         let rows = text.lines().count().saturating_sub(1);
         put!(out, "<p>{name}: {rows} rows, SHA-256 of the CSV file {hex}.{note}</p>\n");
-        out.push_str(&data.refer(Kind::Raw, name, text));
+        out.push_str(&data.refer("raw", name, text));
     }
     put!(out, "</section>\n");
 }

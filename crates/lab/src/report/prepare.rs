@@ -20,11 +20,12 @@ use crate::claim::Judgement;
 use crate::experiment::{Experiment, Figure, FigureKind};
 use crate::results::Results;
 
-use super::figure::Heading;
+use super::html::anchor;
 use super::scene::Scene;
 use super::section::Section;
 pub use limits::{Bound, LIMITS, limits};
 use select::View;
+pub use tables::expected_values;
 
 /// An experiment with everything that the report needs.
 #[derive(Debug, Clone, Copy)]
@@ -42,6 +43,7 @@ pub struct Subject<'a> {
 /// Returns the content of the report about an experiment.
 pub fn section(subject: &Subject<'_>) -> Section {
     let experiment = subject.experiment;
+    let expected = expected_values(experiment, subject.results);
     Section {
         name: experiment.name.clone(),
         title: experiment.title.clone(),
@@ -50,7 +52,7 @@ pub fn section(subject: &Subject<'_>) -> Section {
         statements: tables::statements(subject),
         judgements: subject.judgements.to_vec(),
         predicates: experiment.claims.iter().map(|claim| (claim.id.clone(), claim.that.clone())).collect(),
-        unmet: tables::unmet(subject),
+        unmet: expected.iter().filter(|(_, it)| it.fails()).count(),
         results: tables::results(subject),
         figures: figures(subject),
         limits: tables::limits(subject),
@@ -71,17 +73,16 @@ pub fn section(subject: &Subject<'_>) -> Section {
 pub fn figures(subject: &Subject<'_>) -> Vec<Scene> {
     let mut scenes = Vec::new();
     for (index, figure) in subject.experiment.figures.iter().enumerate() {
-        let levels = figure.panel.as_ref().map(|factor| select::levels(subject, factor));
-        let Some(levels) = levels else {
-            scenes.extend(one(subject, figure, &format!("{}-{}", subject.experiment.name, index + 1), ""));
+        let id = format!("{}-{}", subject.experiment.name, index + 1);
+        let Some(factor) = &figure.panel else {
+            scenes.extend(one(subject, figure, &id, ""));
             continue;
         };
-        for (i, level) in levels.iter().enumerate() {
-            let factor = figure.panel.clone().unwrap_or_default();
+        for (i, level) in select::levels(subject, factor).into_iter().enumerate() {
+            let (id, suffix) = (format!("{id}-{}", i + 1), format!(", {factor} {level}"));
             let mut part = figure.clone();
-            part.only.0.push((factor.clone(), level.clone()));
-            let id = format!("{}-{}-{}", subject.experiment.name, index + 1, i + 1);
-            scenes.extend(one(subject, &part, &id, &format!(", {factor} {level}")));
+            part.only.0.push((factor.clone(), level));
+            scenes.extend(one(subject, &part, &id, &suffix));
         }
     }
     scenes.retain(|scene| scene.layers().next().is_some());
@@ -90,25 +91,24 @@ pub fn figures(subject: &Subject<'_>) -> Vec<Scene> {
 
 fn one(subject: &Subject<'_>, figure: &Figure, id: &str, suffix: &str) -> Option<Scene> {
     let view = View::new(subject, figure)?;
-    let id = id.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-    let title = figure.title.clone().unwrap_or_else(|| view.title(figure.kind));
-    let heading = Heading { id, title: title + suffix };
+    let title = figure.title.clone().unwrap_or_else(|| view.title());
+    let scene = Scene::new(&anchor(id), &(title + suffix));
     match figure.kind {
-        FigureKind::Means => Some(means::means(&view, heading, false)),
-        FigureKind::Interaction => Some(means::means(&view, heading, true)),
-        FigureKind::Lines => Some(means::lines(&view, heading)),
-        FigureKind::Offered => means::offered(&view, &heading),
-        FigureKind::Marginals => Some(designs::marginals(&view, &heading)),
-        FigureKind::HalfNormal => designs::half_normal(&view, &heading),
-        FigureKind::Heat => designs::heat(&view, &heading),
-        FigureKind::Box => Some(over_time::spread(&view, &heading)),
-        FigureKind::Cdf => Some(over_time::distribution(&view, &heading)),
-        FigureKind::Ellipse => Some(over_time::ellipses(&view, &heading)),
-        FigureKind::Series => over_time::series(&view, heading),
-        FigureKind::Sequence => over_time::sequence(&view, heading),
-        FigureKind::Share => over_time::share(&view, heading),
-        FigureKind::Limits => Some(over_time::parts(&view, heading, "limit.")),
-        FigureKind::Airtime => Some(over_time::parts(&view, heading, "airtime.")),
+        FigureKind::Means => Some(means::means(&view, scene, false)),
+        FigureKind::Interaction => Some(means::means(&view, scene, true)),
+        FigureKind::Lines => Some(means::lines(&view, scene)),
+        FigureKind::Offered => means::offered(&view, scene),
+        FigureKind::Marginals => Some(designs::marginals(&view, scene)),
+        FigureKind::HalfNormal => designs::half_normal(&view, scene),
+        FigureKind::Heat => designs::heat(&view, scene),
+        FigureKind::Box => Some(over_time::spread(&view, scene)),
+        FigureKind::Cdf => Some(over_time::distribution(&view, scene)),
+        FigureKind::Ellipse => Some(over_time::ellipses(&view, scene)),
+        FigureKind::Series => over_time::series(&view, scene),
+        FigureKind::Sequence => over_time::sequence(&view, scene),
+        FigureKind::Share => over_time::share(&view, scene),
+        FigureKind::Limits => Some(over_time::parts(&view, scene, "limit.")),
+        FigureKind::Airtime => Some(over_time::parts(&view, scene, "airtime.")),
         FigureKind::Table => None,
     }
 }

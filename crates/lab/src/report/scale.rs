@@ -35,24 +35,19 @@ impl Unit {
     /// Returns the factor from the base unit to a shown number and the name of the shown unit, for
     /// values up to `largest`.
     pub fn shown(self, largest: f64) -> (f64, &'static str) {
-        let pick = |steps: &[(f64, f64, &'static str)]| {
-            let found = steps.iter().find(|(from, _, _)| largest >= *from);
-            let (_, factor, name) = found.or(steps.last()).copied().unwrap_or((0.0, 1.0, ""));
-            (factor, name)
+        // From which value on a unit is shown, its factor and its name.
+        let units: &[(f64, f64, &str)] = match self {
+            Self::None => &[(0.0, 1.0, "")],
+            Self::Rate => {
+                &[(1e9, 1e-9, "Gbit/s"), (1e6, 1e-6, "Mbit/s"), (1e3, 1e-3, "kbit/s"), (0.0, 1.0, "bit/s")]
+            }
+            Self::Time => &[(1.0, 1.0, "s"), (1e-3, 1e3, "ms"), (0.0, 1e6, "\u{b5}s")],
+            Self::Bytes => &[(1e9, 1e-9, "GB"), (1e6, 1e-6, "MB"), (1e4, 1e-3, "kB"), (0.0, 1.0, "B")],
+            Self::Share => &[(0.0, 100.0, "%")],
+            Self::Count => &[(0.0, 1.0, "packets")],
         };
-        match self {
-            Self::None => (1.0, ""),
-            Self::Rate => pick(&[
-                (1e9, 1e-9, "Gbit/s"),
-                (1e6, 1e-6, "Mbit/s"),
-                (1e3, 1e-3, "kbit/s"),
-                (0.0, 1.0, "bit/s"),
-            ]),
-            Self::Time => pick(&[(1.0, 1.0, "s"), (1e-3, 1e3, "ms"), (0.0, 1e6, "\u{b5}s")]),
-            Self::Bytes => pick(&[(1e9, 1e-9, "GB"), (1e6, 1e-6, "MB"), (1e4, 1e-3, "kB"), (0.0, 1.0, "B")]),
-            Self::Share => (100.0, "%"),
-            Self::Count => (1.0, "packets"),
-        }
+        let found = units.iter().find(|(from, ..)| largest >= *from).or(units.last());
+        found.map_or((1.0, ""), |(_, factor, name)| (*factor, *name))
     }
 
     /// Returns a value with its unit for a reader: `5.618 Mbit/s`.
@@ -228,13 +223,6 @@ impl Axis {
         let tick = |(i, name): (usize, &String)| Tick { at: number(i), label: name.clone() };
         let ticks = names.iter().enumerate().map(tick).collect();
         Self { label: name.to_owned(), factor: 1.0, unit: "", scale: Scale::Names(names), ticks }
-    }
-
-    /// Returns the axis with ticks at exactly these values, for the levels of a factor.
-    #[must_use]
-    pub fn with_ticks(mut self, ticks: Vec<Tick>) -> Self {
-        self.ticks = ticks;
-        self
     }
 
     /// Returns the axis with every second tick if it has many, for low panels.

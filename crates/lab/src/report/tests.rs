@@ -1,15 +1,8 @@
 //! Made-up figures, one of each kind, for tests of the writers.
 
-use super::figure::{
-    self, Column, Curve, Effect, EventTimes, FactorMeans, Heading, Lines, Means, Quantity, TimePanel,
-    TimeSeries,
-};
+use super::figure::{self, Column, Curve, Effect, EventTimes, FactorMeans, Lines, Quantity, TimePanel};
 use super::scale::{Tick, Unit, level_value};
 use super::scene::{Origin, Row, Scene};
-
-fn heading(id: &str, title: &str) -> Heading {
-    Heading { id: id.to_owned(), title: title.to_owned() }
-}
 
 fn quantity(name: &str, unit: Unit) -> Quantity {
     Quantity { name: name.to_owned(), unit }
@@ -33,18 +26,18 @@ pub(super) fn side_by_side() -> Scene {
     let newreno = vec![row(0.0, 5_780_000.25, 5.7e6, 5_860_000.5, 20), row(1.0, 5.61e6, 5.5e6, 5.7e6, 20)];
     let tahoe = vec![row(0.0, 4.3e6, 4.1e6, 4.5e6, 20), row(1.0, 5.43e6, 5.4e6, 5.46e6, 20)];
     let published = vec![Row::at(0.0, 1.239e6), Row::at(1.0, 1.7803e6)];
-    figure::means(&Means {
-        heading: heading("means", "Goodput with and without SACK & <windows>"),
-        of: Quantity::of_metric("goodput"),
-        factor: "sack".to_owned(),
-        levels: names(&["off", "on"]),
-        curves: vec![
+    figure::means(
+        Scene::new("means", "Goodput with and without SACK & <windows>"),
+        &Quantity::of_metric("goodput"),
+        "sack",
+        names(&["off", "on"]),
+        &[
             Curve::measured("newreno".to_owned(), 0, newreno),
             Curve::measured("tahoe".to_owned(), 1, tahoe),
             Curve { origin: Origin::Published, ..Curve::measured("report 000".to_owned(), 1, published) },
         ],
-        joined: false,
-    })
+        false,
+    )
 }
 
 /// Rate against window with two models and residuals.
@@ -56,7 +49,7 @@ pub(super) fn against_window() -> Scene {
     let model = |name: &str, look, rate: &dyn Fn(f64) -> f64| Curve {
         origin: Origin::Theory,
         predicts: vec![0],
-        valid: Some((8e3, 1e9)),
+        valid: 8e3..=1e9,
         ..Curve::measured(
             name.to_owned(),
             look,
@@ -67,8 +60,7 @@ pub(super) fn against_window() -> Scene {
                 .collect(),
         )
     };
-    figure::lines(&Lines {
-        heading: heading("window", "Goodput against the receiver's window"),
+    let lines = Lines {
         of: Quantity::of_metric("goodput"),
         x: quantity("window", Unit::Bytes),
         levels: bytes.iter().zip(windows).map(|(at, w)| Tick { at: *at, label: w.to_owned() }).collect(),
@@ -80,7 +72,8 @@ pub(super) fn against_window() -> Scene {
             model("an ACK for two", 1, &|w| ((w - 1448.0) * 8.0 / 0.010_37).min(32.7e6)),
         ],
         limits: vec![("link".to_owned(), 34e6)],
-    })
+    };
+    figure::lines(Scene::new("window", "Goodput against the receiver's window"), &lines)
 }
 
 fn effects() -> Vec<Scene> {
@@ -100,13 +93,13 @@ fn effects() -> Vec<Scene> {
     };
     vec![
         figure::half_normal(
-            &heading("half-normal", "Effects of 31 contrasts"),
+            Scene::new("half-normal", "Effects of 31 contrasts"),
             &of,
             &(0..31).map(effect).collect::<Vec<_>>(),
             Some(0.2),
         ),
         figure::marginals(
-            &heading("marginals", "Marginal means"),
+            Scene::new("marginals", "Marginal means"),
             &of,
             &[margins("delay", 2.276, 0.745, false), margins("window", 1.46, 1.56, true)],
         ),
@@ -118,16 +111,16 @@ fn spreads() -> Vec<Scene> {
     let groups = vec![("reno".to_owned(), values(0)), ("cubic".to_owned(), values(100))];
     let cumulative = |id: &str, complementary| {
         figure::distribution(
-            &heading(id, "Distribution of goodput"),
+            Scene::new(id, "Distribution of goodput"),
             &Quantity::of_metric("goodput"),
             &groups,
             complementary,
         )
     };
     vec![
-        figure::spread(&heading("spread", "Repetitions"), &Quantity::of_metric("goodput"), "cc", &groups),
+        figure::spread(Scene::new("spread", "Repetitions"), &Quantity::of_metric("goodput"), "cc", &groups),
         figure::ellipses(
-            &heading("ellipse", "Throughput and delay"),
+            Scene::new("ellipse", "Throughput and delay"),
             &Quantity::of_metric("rtt-mean"),
             &Quantity::of_metric("goodput"),
             &[("reno".to_owned(), values(7).iter().zip(values(70)).map(|(x, y)| (x / 1e8, y)).collect())],
@@ -142,20 +135,20 @@ fn wholes() -> Vec<Scene> {
         .flat_map(|y| (0..5).map(move |x| (x, y, 0.1 + 0.05 * f64::from(u8::try_from(x * y).unwrap_or(0)))));
     vec![
         figure::partition(
-            &heading("limits", "What limits each flow"),
+            Scene::new("limits", "What limits each flow"),
             &quantity("share of the flow's life", Unit::Share),
             &names(&["receiver window", "congestion window", "link"]),
             &[("a".to_owned(), vec![0.88, 0.02, 0.1]), ("b".to_owned(), vec![0.0, 0.25, 0.75])],
         ),
         figure::heat(
-            &heading("heat", "Utilisation"),
+            Scene::new("heat", "Utilisation"),
             &quantity("utilisation", Unit::Share),
             ("rate", &names(&["1mbit", "2mbit", "4mbit", "8mbit", "16mbit"])),
             ("loss", &names(&["0.1%", "1%", "5%"])),
             &cells.collect::<Vec<_>>(),
         ),
         figure::offered(
-            &heading("offered", "Offered and delivered"),
+            Scene::new("offered", "Offered and delivered"),
             &[Curve::measured(
                 "UDP".to_owned(),
                 0,
@@ -178,11 +171,10 @@ fn over_time() -> Vec<Scene> {
         values: (0..4000).map(values).collect(),
     };
     vec![
-        figure::time_series(&TimeSeries {
-            heading: heading("series", "Goodput and window over time"),
-            begin_s: 0.0,
-            bin_s: 0.025,
-            panels: vec![
+        figure::time_series(
+            Scene::new("series", "Goodput and window over time"),
+            (0.0, 0.025),
+            &[
                 TimePanel {
                     of: Quantity::of_metric("goodput"),
                     columns: vec![column("goodput", 0, &|i| (i != 50).then(|| 8e6 * drawn(i)))],
@@ -192,10 +184,10 @@ fn over_time() -> Vec<Scene> {
                     columns: vec![column("cwnd", 1, &|i| Some(1448.0 * f64::from(2 + i % 9)))],
                 },
             ],
-            events: vec![EventTimes { name: "timeout".to_owned(), look: 4, times: vec![3.5, 60.0] }],
-        }),
+            &[EventTimes { name: "timeout".to_owned(), look: 4, times: vec![3.5, 60.0] }],
+        ),
         figure::share(
-            &heading("share", "Three flows"),
+            Scene::new("share", "Three flows"),
             0.1,
             &[
                 Column { name: "a".to_owned(), look: 0, values: vec![Some(9e7); 40] },

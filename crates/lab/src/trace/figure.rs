@@ -3,7 +3,7 @@
 use super::connection::{Connection, Event};
 use super::direction::Kind;
 use super::sequence::{Ack, number, seconds};
-use crate::report::figure::{Column, EventTimes, Heading, Quantity, TimePanel, TimeSeries, time_series};
+use crate::report::figure::{Column, EventTimes, Quantity, TimePanel, time_series};
 use crate::report::scale::{Axis, Unit};
 use crate::report::scene::{Mark, Origin, Panel, Row, Scene};
 
@@ -50,8 +50,8 @@ impl View<'_> {
         mine.syn.map_or_else(|| first().map_or(0, |event| event.start), |syn| syn + 1)
     }
 
-    fn heading(&self, what: &str, title: &str) -> Heading {
-        Heading { id: format!("{}-{what}", self.id), title: format!("{title}, {}", self.name()) }
+    fn scene(&self, what: &str, title: &str) -> Scene {
+        Scene::new(&format!("{}-{what}", self.id), &format!("{title}, {}", self.name()))
     }
 }
 
@@ -129,8 +129,7 @@ fn step(rows: &mut Vec<Row>, at: f64, value: f64) {
 }
 
 fn sequence(view: &View<'_>) -> Scene {
-    let heading = view.heading("sequence", "Time-sequence graph");
-    let mut scene = Scene::new(&heading.id, &heading.title);
+    let mut scene = view.scene("sequence", "Time-sequence graph");
     let layers = Layers::of(view);
     let (begin, end) = view.between;
     let mut values: Vec<f64> = Vec::new();
@@ -169,8 +168,7 @@ fn sequence(view: &View<'_>) -> Scene {
 }
 
 fn round_trips(view: &View<'_>) -> Scene {
-    let heading = view.heading("rtt", "Round-trip times by Karn's rule");
-    let mut scene = Scene::new(&heading.id, &heading.title);
+    let mut scene = view.scene("rtt", "Round-trip times by Karn's rule");
     let mut rows = Vec::new();
     for (at, event) in view.events().filter(|(_, event)| event.from != view.sender) {
         if let Ack::Sample(rtt_ns) = event.meaning {
@@ -251,32 +249,19 @@ fn series(view: &View<'_>) -> Scene {
     let Binned { payload, unique, flight, window } = Binned::of(view, bin_s);
     let column = |name: &str, look, values| Column { name: name.to_owned(), look, values };
     let rates = |values: Vec<f64>| values.into_iter().map(Some).collect();
-    let bytes = Quantity { name: "bytes".to_owned(), unit: Unit::Bytes };
-    let rate = Quantity { name: "throughput".to_owned(), unit: Unit::Rate };
+    let panel = |name: &str, unit, columns: [Column; 2]| TimePanel {
+        of: Quantity { name: name.to_owned(), unit },
+        columns: columns.into(),
+    };
     let zero = view.events().filter(|(_, event)| event.from != view.sender && event.window == 0);
     let zero = zero.filter(|(_, event)| !event.control).map(|(at, _)| at).collect();
-    time_series(&TimeSeries {
-        heading: view.heading("series", "Bytes in flight, window and throughput"),
-        begin_s: view.between.0,
-        bin_s,
-        panels: vec![
-            TimePanel {
-                of: bytes,
-                columns: vec![
-                    column("in flight", 0, carried(flight)),
-                    column("peer's window", 6, carried(window)),
-                ],
-            },
-            TimePanel {
-                of: rate,
-                columns: vec![
-                    column("payload", 1, rates(payload)),
-                    column("payload without retransmissions", 2, rates(unique)),
-                ],
-            },
-        ],
-        events: vec![EventTimes { name: "zero window".to_owned(), look: 3, times: zero }],
-    })
+    let flight = [column("in flight", 0, carried(flight)), column("peer's window", 6, carried(window))];
+    let payload =
+        [column("payload", 1, rates(payload)), column("payload without retransmissions", 2, rates(unique))];
+    let panels = [panel("bytes", Unit::Bytes, flight), panel("throughput", Unit::Rate, payload)];
+    let events = [EventTimes { name: "zero window".to_owned(), look: 3, times: zero }];
+    let scene = view.scene("series", "Bytes in flight, window and throughput");
+    time_series(scene, (view.between.0, bin_s), &panels, &events)
 }
 
 /// Fills bins without a value with the value before.

@@ -2,50 +2,39 @@
 
 use super::super::scale::{Axis, number};
 use super::super::scene::{Mark, Origin, Panel, Row, Scene};
-use super::{Curve, HEIGHT, Heading, Quantity, describe, extent};
+use super::{Curve, HEIGHT, Quantity, describe, extent};
 
-/// Means for the levels of a factor.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Means {
-    /// Identifier and title.
-    pub heading: Heading,
-    /// Quantity on the vertical axis.
-    pub of: Quantity,
-    /// Name of the factor on the horizontal axis.
-    pub factor: String,
-    /// Levels of the factor. `x` of a row is the index of its level.
-    pub levels: Vec<String>,
-    /// One curve for each group, and the published values of the source.
-    pub curves: Vec<Curve>,
-    /// True to join the means of a group by a line, to show interactions.
-    pub joined: bool,
-}
-
-/// Draws means with their intervals: groups beside each other, published values right of ours,
-/// models as dashes at the means that they predict.
-pub fn means(data: &Means) -> Scene {
-    let mut scene = data.heading.scene();
+/// Draws means with their intervals for the levels of a factor: groups beside each other, published
+/// values right of ours, models as dashes at the means that they predict. `x` of a row is the index
+/// of its level. `joined`: a line joins the means of a group, to show interactions.
+pub fn means(
+    mut scene: Scene,
+    of: &Quantity,
+    factor: &str,
+    levels: Vec<String>,
+    curves: &[Curve],
+    joined: bool,
+) -> Scene {
     let (models, points): (Vec<&Curve>, Vec<&Curve>) =
-        data.curves.iter().partition(|curve| curve.origin == Origin::Theory);
+        curves.iter().partition(|curve| curve.origin == Origin::Theory);
     let mut looks: Vec<usize> = points.iter().map(|curve| curve.look).collect();
     looks.sort_unstable();
     looks.dedup();
-    let x = Axis::names(&data.factor, data.levels.clone());
+    let x = Axis::names(factor, levels);
     let mut values = extent(points.iter().flat_map(|c| &c.rows));
     let top = values.iter().copied().fold(0.0, f64::max);
     // A model far above what was measured would flatten the measurement.
     values.extend(extent(models.iter().flat_map(|c| &c.rows)).into_iter().filter(|y| *y <= 2.0 * top));
-    let mut panel = Panel::new(HEIGHT, x, Axis::linear(&data.of.name, data.of.unit, values, true));
-    panel.log_allowed = data.curves.iter().flat_map(|c| &c.rows).all(|row| row.y > 0.0);
-    let gap = if data.joined { 0.06 } else { 0.7 / number(looks.len().max(1)) };
+    let mut panel = Panel::new(HEIGHT, x, Axis::linear(&of.name, of.unit, values, true));
+    panel.log_allowed = curves.iter().flat_map(|c| &c.rows).all(|row| row.y > 0.0);
+    let gap = if joined { 0.06 } else { 0.7 / number(looks.len().max(1)) };
     let offset = |look: usize| {
         let place = number(looks.iter().position(|it| *it == look).unwrap_or(0));
         (place - number(looks.len().saturating_sub(1)) / 2.0) * gap
     };
-    let width = if data.joined { None } else { Some(gap) };
+    let width = if joined { None } else { Some(gap) };
     for model in models {
-        let looks: Vec<usize> =
-            model.predicts.iter().filter_map(|i| Some(data.curves.get(*i)?.look)).collect();
+        let looks: Vec<usize> = model.predicts.iter().filter_map(|i| Some(curves.get(*i)?.look)).collect();
         draw_model(&mut scene, &mut panel, model, &looks.into_iter().map(offset).collect::<Vec<_>>(), width);
     }
     for curve in points {
@@ -53,7 +42,7 @@ pub fn means(data: &Means) -> Scene {
         let offset = offset(curve.look) + aside;
         let rows: Vec<Row> = curve.rows.iter().map(|row| Row { x: row.x + offset, ..*row }).collect();
         let series = scene.series(&curve.name, curve.look, curve.origin);
-        if data.joined {
+        if joined {
             panel.draw(series, Mark::Line, rows.clone());
         }
         panel.draw(series, Mark::Points, rows);
@@ -69,9 +58,8 @@ fn draw_model(scene: &mut Scene, panel: &mut Panel, model: &Curve, offsets: &[f6
     let series = scene.series(&model.name, model.look, model.origin);
     let first = offsets.iter().copied().fold(f64::INFINITY, f64::min);
     let last = offsets.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let (from, to) = model.valid.unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
     for holds in [true, false] {
-        let rows = model.rows.iter().filter(|row| (row.x >= from && row.x <= to) == holds);
+        let rows = model.rows.iter().filter(|row| model.valid.contains(&row.x) == holds);
         let drawn: Vec<Row> = match width {
             Some(width) => rows
                 .flat_map(|row| {
@@ -100,8 +88,7 @@ pub struct FactorMeans {
 }
 
 /// Draws the marginal means of all factors on one axis. Factors without an effect are grey.
-pub fn marginals(heading: &Heading, of: &Quantity, factors: &[FactorMeans]) -> Scene {
-    let mut scene = heading.scene();
+pub fn marginals(mut scene: Scene, of: &Quantity, factors: &[FactorMeans]) -> Scene {
     let names =
         factors.iter().flat_map(|f| f.levels.iter().map(|(level, _)| format!("{} {level}", f.factor)));
     let x = Axis::names("factor and level", names.collect());

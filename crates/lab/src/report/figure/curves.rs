@@ -3,13 +3,11 @@
 use super::super::palette::DARKEST;
 use super::super::scale::{Axis, Tick, Unit};
 use super::super::scene::{Mark, Origin, Panel, Row, Scene};
-use super::{Curve, HEIGHT, Heading, LOW, Quantity, describe, extent};
+use super::{Curve, HEIGHT, LOW, Quantity, describe, extent};
 
 /// Lines against a factor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lines {
-    /// Identifier and title.
-    pub heading: Heading,
     /// Quantity on the vertical axis.
     pub of: Quantity,
     /// Factor on the horizontal axis.
@@ -38,15 +36,14 @@ impl Lines {
         if self.levels.is_empty() || self.levels.len() > 12 {
             axis
         } else {
-            Axis { label: self.x.name.clone(), ..axis }.with_ticks(self.levels.clone())
+            Axis { label: self.x.name.clone(), ticks: self.levels.clone(), ..axis }
         }
     }
 }
 
 /// Draws means with intervals, models as dashed lines (thin outside of their range), limits, and
 /// below them the residuals of the measured means in percent of the model.
-pub fn lines(data: &Lines) -> Scene {
-    let mut scene = data.heading.scene();
+pub fn lines(mut scene: Scene, data: &Lines) -> Scene {
     let x = data.x_axis();
     let rows = data.curves.iter().filter(|c| c.origin != Origin::Theory).flat_map(|c| &c.rows);
     let model = data.curves.iter().filter(|c| c.origin == Origin::Theory).flat_map(|c| &c.rows);
@@ -88,10 +85,9 @@ fn draw_curves(scene: &mut Scene, panel: &mut Panel, curves: &[Curve]) {
             panel.draw(series, Mark::Points, curve.rows.clone());
             continue;
         }
-        let (from, to) = curve.valid.unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
-        let holds = |row: &&Row| row.x >= from && row.x <= to;
+        let holds = |row: &&Row| curve.valid.contains(&row.x);
         panel.draw(series, Mark::Line, curve.rows.iter().filter(holds).copied().collect());
-        let outside = |row: &Row| !(row.x > from && row.x < to);
+        let outside = |row: &Row| !(row.x > *curve.valid.start() && row.x < *curve.valid.end());
         for part in curve.rows.chunk_by(|a, b| outside(a) == outside(b)).filter(|part| outside(&part[0])) {
             if part.len() > 1 {
                 panel.draw(series, Mark::Line, part.to_vec());
@@ -123,12 +119,8 @@ fn residuals(scene: &mut Scene, x: Axis, curves: &[Curve]) -> Option<Panel> {
             // Several models of one curve are told apart by their own looks.
             let own = if models_of(i) > 1 { model } else { measured };
             let series = scene.series(&own.name, own.look, own.origin);
-            let (from, to) = model.valid.unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
             let relative = |row: &Row| {
-                if row.x < from || row.x > to {
-                    return None;
-                }
-                let expected = model_at(model, row.x).filter(|y| *y > 0.0)?;
+                let expected = model_at(model, row.x).filter(|y| *y > 0.0 && model.valid.contains(&row.x))?;
                 let part = |value: f64| value / expected - 1.0;
                 Some(Row { y: part(row.y), low: row.low.map(part), high: row.high.map(part), ..*row })
             };
@@ -154,7 +146,7 @@ pub type Against = (Quantity, Vec<Tick>, Vec<Curve>);
 /// most, and below them the share of lost packets. Without `against` the factor is the offered
 /// rate.
 pub fn offered(
-    heading: &Heading,
+    scene: Scene,
     delivered: &[Curve],
     loss: &[Curve],
     limits: Vec<(String, f64)>,
@@ -163,27 +155,14 @@ pub fn offered(
     let quantity = |name: &str| Quantity { name: name.to_owned(), unit: Unit::Rate };
     let largest = delivered.iter().flat_map(|c| c.rows.iter().map(|row| row.x)).fold(0.0, f64::max);
     let mut curves = delivered.to_vec();
-    let all_delivered = Curve {
-        name: "all delivered".to_owned(),
-        origin: Origin::Theory,
-        look: DARKEST,
-        rows: vec![Row::at(0.0, 0.0), Row::at(largest, largest)],
-        predicts: Vec::new(),
-        valid: None,
-    };
+    let rows = vec![Row::at(0.0, 0.0), Row::at(largest, largest)];
+    let all_delivered = Curve::measured("all delivered".to_owned(), DARKEST, rows);
+    let all_delivered = Curve { origin: Origin::Theory, ..all_delivered };
     let by_itself = || (quantity("offered"), Vec::new(), vec![all_delivered]);
     let (x, levels, offered) = against.unwrap_or_else(by_itself);
     curves.extend(offered);
-    let mut scene = lines(&Lines {
-        heading: heading.clone(),
-        of: quantity("delivered"),
-        x,
-        levels,
-        log_x: false,
-        log_y: false,
-        curves,
-        limits,
-    });
+    let of = quantity("delivered");
+    let mut scene = lines(scene, &Lines { of, x, levels, log_x: false, log_y: false, curves, limits });
     let x = scene.panels[0].x.clone();
     let values = extent(loss.iter().flat_map(|c| &c.rows));
     let y = Axis::linear("lost", Unit::Share, values, true).sparse();

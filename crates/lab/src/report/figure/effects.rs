@@ -5,7 +5,7 @@ use crate::statistics::half_normal_scores;
 use super::super::palette::DARKEST;
 use super::super::scale::{Axis, Unit};
 use super::super::scene::{Mark, Note, Origin, Panel, Row, Scene};
-use super::{HEIGHT, Heading, Quantity};
+use super::{HEIGHT, Quantity};
 
 /// Effect of a factor or of an interaction.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,8 +24,7 @@ const MIN_NAME_DISTANCE: f64 = 0.05;
 /// Draws the magnitudes of the effects against the quantiles that noise alone would have. Effects
 /// of noise are on a line through the origin; effects that stand out are named. `margin` is Lenth's
 /// margin of error, if the design is not replicated.
-pub fn half_normal(heading: &Heading, of: &Quantity, all: &[Effect], margin: Option<f64>) -> Scene {
-    let mut scene = heading.scene();
+pub fn half_normal(mut scene: Scene, of: &Quantity, all: &[Effect], margin: Option<f64>) -> Scene {
     let mut effects: Vec<&Effect> = all.iter().collect();
     effects.sort_by(|a, b| a.value.abs().total_cmp(&b.value.abs()));
     let scores = half_normal_scores(effects.len());

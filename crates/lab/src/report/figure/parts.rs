@@ -2,20 +2,17 @@
 
 use super::super::scale::{Axis, Unit, number};
 use super::super::scene::{Mark, Origin, Panel, Row, Scene};
-use super::{Heading, Quantity};
+use super::Quantity;
 
 /// Draws wholes that are divided into the same parts, such as lives of flows: a bar for each. `of`
 /// is a share or a time, and a whole has a name and the size of each part.
-pub fn partition(heading: &Heading, of: &Quantity, parts: &[String], wholes: &[(String, Vec<f64>)]) -> Scene {
-    let mut scene = heading.scene();
-    let totals = wholes.iter().map(|(_, sizes)| sizes.iter().sum::<f64>());
-    let x = Axis::linear(&of.name, of.unit, totals.clone(), true);
+pub fn partition(mut scene: Scene, of: &Quantity, parts: &[String], wholes: &[(String, Vec<f64>)]) -> Scene {
+    let mut totals: Vec<f64> = wholes.iter().map(|(_, sizes)| sizes.iter().sum()).collect();
     // Sums of shares may exceed 1 by rounding, and 100 % is the end then.
-    let x = if of.unit == Unit::Share && totals.clone().all(|total| total < 1.0 + 1e-6) {
-        Axis::linear(&of.name, of.unit, [1.0], true)
-    } else {
-        x
-    };
+    if of.unit == Unit::Share && totals.iter().all(|total| *total < 1.0 + 1e-6) {
+        totals = vec![1.0];
+    }
+    let x = Axis::linear(&of.name, of.unit, totals, true);
     // The first whole is at the top.
     let names = wholes.iter().rev().map(|(name, _)| name.clone()).collect();
     let mut panel = Panel::new(22.0 * number(wholes.len()) + 8.0, x, Axis::names("", names));
@@ -50,13 +47,12 @@ pub fn partition(heading: &Heading, of: &Quantity, parts: &[String], wholes: &[(
 /// Draws values for the levels of two factors: a cell for each pair, coloured and labelled. A value
 /// has the indices of its levels. Those of the vertical axis are from bottom to top.
 pub fn heat(
-    heading: &Heading,
+    mut scene: Scene,
     of: &Quantity,
     (x_name, x_levels): (&str, &[String]),
     (y_name, y_levels): (&str, &[String]),
     values: &[(usize, usize, f64)],
 ) -> Scene {
-    let mut scene = heading.scene();
     let finite = || values.iter().map(|(_, _, value)| *value).filter(|value| value.is_finite());
     let (low, high) = (finite().fold(f64::INFINITY, f64::min), finite().fold(f64::NEG_INFINITY, f64::max));
     let (factor, unit) = of.unit.shown(low.abs().max(high.abs()));

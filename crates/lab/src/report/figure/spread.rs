@@ -4,7 +4,7 @@ use crate::statistics::{quantile, quantile_interval};
 
 use super::super::scale::{Axis, Scale, Tick, number};
 use super::super::scene::{Mark, Origin, Panel, Row, Scene};
-use super::{HEIGHT, Heading, Quantity, describe};
+use super::{HEIGHT, Quantity, describe};
 
 fn sorted(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
@@ -23,8 +23,7 @@ fn median_text(of: &Quantity, (level, values): &(String, Vec<f64>)) -> Option<St
 
 /// Draws the values of all repetitions for the levels of a factor: a box from the first to the
 /// third quartile with the median, and a dot for each repetition.
-pub fn spread(heading: &Heading, of: &Quantity, factor: &str, levels: &[(String, Vec<f64>)]) -> Scene {
-    let mut scene = heading.scene();
+pub fn spread(mut scene: Scene, of: &Quantity, factor: &str, levels: &[(String, Vec<f64>)]) -> Scene {
     let x = Axis::names(factor, levels.iter().map(|(level, _)| level.clone()).collect());
     let all = levels.iter().flat_map(|(_, values)| values.iter().copied());
     let mut panel = Panel::new(HEIGHT, x, Axis::linear(&of.name, of.unit, all, true));
@@ -59,12 +58,11 @@ pub fn spread(heading: &Heading, of: &Quantity, factor: &str, levels: &[(String,
 /// Draws the cumulative distributions of groups of values: the share at or below each value or, if
 /// `complementary`, the share above it on a logarithmic axis, which shows the tail.
 pub fn distribution(
-    heading: &Heading,
+    mut scene: Scene,
     of: &Quantity,
     groups: &[(String, Vec<f64>)],
     complementary: bool,
 ) -> Scene {
-    let mut scene = heading.scene();
     let all = groups.iter().flat_map(|(_, values)| values.iter().copied());
     let x = Axis::linear(&of.name, of.unit, all, false);
     let largest = groups.iter().map(|(_, values)| values.len()).max().unwrap_or(1).max(2);
@@ -118,12 +116,11 @@ fn ellipse(values: &[(f64, f64)]) -> Option<Vec<Row>> {
 /// Draws repetitions of groups in two metrics, usually a delay and a throughput: the mean of each
 /// group and an ellipse of one standard deviation around it.
 pub fn ellipses(
-    heading: &Heading,
+    mut scene: Scene,
     x_of: &Quantity,
     y_of: &Quantity,
     groups: &[(String, Vec<(f64, f64)>)],
 ) -> Scene {
-    let mut scene = heading.scene();
     let outlines: Vec<Option<Vec<Row>>> = groups.iter().map(|(_, values)| ellipse(values)).collect();
     let drawn = || outlines.iter().flatten().flatten();
     let all = || groups.iter().flat_map(|(_, values)| values);

@@ -19,16 +19,11 @@ fn every_figure_describes_itself() {
 fn models_are_dashes_at_the_means_they_predict() {
     let rows = |y: f64| vec![Row::at(0.0, y), Row::at(1.0, y)];
     let curve = |look, y| Curve::measured(format!("group {look}"), look, rows(y));
-    let model =
-        Curve { origin: Origin::Theory, predicts: vec![0, 1], valid: Some((0.0, 0.5)), ..curve(2, 5.5e6) };
-    let scene = means(&Means {
-        heading: Heading::default(),
-        of: Quantity::of_metric("goodput"),
-        factor: "sack".to_owned(),
-        levels: ["off", "on"].map(str::to_owned).to_vec(),
-        curves: vec![curve(0, 5e6), curve(1, 6e6), model],
-        joined: false,
-    });
+    let model = Curve { origin: Origin::Theory, predicts: vec![0, 1], valid: 0.0..=0.5, ..curve(2, 5.5e6) };
+    let levels = ["off", "on"].map(str::to_owned).to_vec();
+    let curves = [curve(0, 5e6), curve(1, 6e6), model];
+    let of = Quantity::of_metric("goodput");
+    let scene = means(Scene::new("means", "Means"), &of, "sack", levels, &curves, false);
     let is_model = |layer: &&Layer| scene.series[layer.series].origin == Origin::Theory;
     let layers: Vec<&Layer> = scene.panels[0].layers.iter().filter(is_model).collect();
     let [inside, outside] = layers[..] else { panic!("a dash in the range and one outside: {layers:?}") };

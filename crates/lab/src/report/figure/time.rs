@@ -5,7 +5,7 @@ use crate::statistics::jain;
 use super::super::palette::DARKEST;
 use super::super::scale::{Axis, Tick, Unit, fixed, number};
 use super::super::scene::{Mark, Origin, Panel, Row, Scene};
-use super::{HEIGHT, Heading, LOW, Quantity, extent};
+use super::{HEIGHT, LOW, Quantity, extent};
 
 /// Line of a panel: values in bins of equal width.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,38 +52,28 @@ pub struct EventTimes {
     pub times: Vec<f64>,
 }
 
-/// Series over time, in panels on one time axis, with events.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TimeSeries {
-    /// Identifier and title.
-    pub heading: Heading,
-    /// Begin of the first bin, seconds.
-    pub begin_s: f64,
-    /// Width of a bin, seconds.
-    pub bin_s: f64,
-    /// Panels from top to bottom, on one time axis.
-    pub panels: Vec<TimePanel>,
-    /// Events, drawn as vertical lines in the last panel.
-    pub events: Vec<EventTimes>,
-}
-
 fn time_axis<'a>(columns: impl Iterator<Item = &'a Column>, begin_s: f64, bin_s: f64) -> Axis {
     let bins = columns.map(|column| column.values.len()).max().unwrap_or(0);
     Axis::tight("time", Unit::Time, [begin_s, bin_end(begin_s, bins.saturating_sub(1), bin_s)])
 }
 
-/// Draws the panels below each other.
-pub fn time_series(data: &TimeSeries) -> Scene {
-    let mut scene = data.heading.scene();
-    let x = time_axis(data.panels.iter().flat_map(|panel| &panel.columns), data.begin_s, data.bin_s);
-    for (i, part) in data.panels.iter().enumerate() {
-        let rows = part.columns.iter().map(|column| column.rows(data.begin_s, data.bin_s));
+/// Draws panels below each other on one time axis, and events as vertical lines in the last one.
+/// The first bin begins at `begin_s`, and each has the width `bin_s`, in seconds.
+pub fn time_series(
+    mut scene: Scene,
+    (begin_s, bin_s): (f64, f64),
+    panels: &[TimePanel],
+    events: &[EventTimes],
+) -> Scene {
+    let x = time_axis(panels.iter().flat_map(|panel| &panel.columns), begin_s, bin_s);
+    for (i, part) in panels.iter().enumerate() {
+        let rows = part.columns.iter().map(|column| column.rows(begin_s, bin_s));
         let curves: Vec<Vec<Row>> = rows.collect();
         let y = Axis::linear(&part.of.name, part.of.unit, extent(curves.iter().flatten()), true).sparse();
-        let height = if data.panels.len() > 2 { LOW } else { HEIGHT * 0.6 };
+        let height = if panels.len() > 2 { LOW } else { HEIGHT * 0.6 };
         let mut panel = Panel::new(height, x.clone(), y);
-        if i + 1 == data.panels.len() {
-            for events in &data.events {
+        if i + 1 == panels.len() {
+            for events in events {
                 let series = scene.series(&events.name, events.look, Origin::Measured);
                 panel.draw(
                     series,
@@ -98,8 +88,8 @@ pub fn time_series(data: &TimeSeries) -> Scene {
         }
         scene.panels.push(panel);
     }
-    let names: Vec<&str> = data.panels.iter().map(|panel| panel.of.name.as_str()).collect();
-    let events = data.events.iter().map(|events| format!(" Events: {} {}.", events.times.len(), events.name));
+    let names: Vec<&str> = panels.iter().map(|panel| panel.of.name.as_str()).collect();
+    let events = events.iter().map(|events| format!(" Events: {} {}.", events.times.len(), events.name));
     scene.description = format!("{} over time.{}", names.join(", "), events.collect::<String>());
     scene
 }
@@ -107,8 +97,7 @@ pub fn time_series(data: &TimeSeries) -> Scene {
 /// Draws the goodput of flows that share a link, stacked, and below it Jain's index over the flows
 /// that exist. A flow has no value while it does not exist. `fair` is the link's rate divided by
 /// the number of flows that exist, at each change of that number.
-pub fn share(heading: &Heading, bin_s: f64, flows: &[Column], fair: &[Row]) -> Scene {
-    let mut scene = heading.scene();
+pub fn share(mut scene: Scene, bin_s: f64, flows: &[Column], fair: &[Row]) -> Scene {
     let bins = flows.iter().map(|flow| flow.values.len()).max().unwrap_or(0);
     let x = time_axis(flows.iter(), 0.0, bin_s);
     let mut base = vec![0.0; bins];
@@ -139,8 +128,8 @@ pub fn share(heading: &Heading, bin_s: f64, flows: &[Column], fair: &[Row]) -> S
         Row::at(bin_end(0.0, i, bin_s), jain(&alive).filter(|_| alive.len() > 1).unwrap_or(f64::NAN))
     };
     let tick = |at: f64| Tick { at, label: fixed(at, 1) };
-    let y = Axis::linear("Jain's index", Unit::None, [0.0, 1.0], true)
-        .with_ticks([0.0, 0.5, 1.0].map(tick).to_vec());
+    let ticks = [0.0, 0.5, 1.0].map(tick).to_vec();
+    let y = Axis { ticks, ..Axis::linear("Jain's index", Unit::None, [0.0, 1.0], true) };
     let mut panel = Panel::new(LOW * 0.7, x, y);
     let series = scene.series("Jain's index", 5, Origin::Measured);
     panel.draw(series, Mark::Line, (0..bins).map(index).collect());

@@ -12,30 +12,15 @@ const SEPARATOR: &str = "|";
 /// numbers of repetitions, which deflate cannot see.
 const CONTINUED: &str = "~";
 
-/// Kind of a text.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Kind {
-    /// Table of a figure.
-    Figure,
-    /// Table of raw results, which the script shows under its name.
-    Raw,
-    /// File of an experiment.
-    Toml,
-}
-
 /// Texts of a page by class, each once. Those of one class are neighbours in the block, where
 /// deflate finds repetitions.
 #[derive(Debug, Default)]
 pub(super) struct Data(BTreeMap<&'static str, Vec<String>>);
 
 impl Data {
-    /// Returns a reference to a text, for the script. Tables of raw results have a name.
-    pub(super) fn refer(&mut self, kind: Kind, name: &str, text: &str) -> String {
-        let class = match kind {
-            Kind::Figure => "csv",
-            Kind::Raw => "raw",
-            Kind::Toml => "toml",
-        };
+    /// Returns a reference to a text, for the script, which knows the classes `csv` (table of a
+    /// figure), `toml` (file of an experiment) and `raw` (table of raw results, which has a name).
+    pub(super) fn refer(&mut self, class: &'static str, name: &str, text: &str) -> String {
         let texts = self.0.entry(class).or_default();
         let index = texts.iter().position(|it| it == text).unwrap_or(texts.len());
         if index == texts.len() {
@@ -127,8 +112,8 @@ mod tests {
             let reference = data.refer(kind, "", text);
             reference.split("data-at=").nth(1).expect("an index").starts_with('0')
         };
-        assert!(at(Kind::Figure, "a") && at(Kind::Toml, "a") && at(Kind::Figure, "a"));
-        assert!(!at(Kind::Figure, "b"));
+        assert!(at("csv", "a") && at("toml", "a") && at("csv", "a"));
+        assert!(!at("csv", "b"));
     }
 
     #[test]

@@ -1,23 +1,19 @@
 //! Figures and tables of factorial designs.
 
+use std::collections::BTreeSet;
+
 use crate::cell::{Cell, EngineKind};
 use crate::experiment::{Compare, DesignKind, Expect, Factor, FigureKind};
 use crate::results::Selection;
 use crate::statistics::{self, Interval, Term, difference, holm, lenth, t_interval};
 
-use super::super::figure::{self, Effect, FactorMeans, Heading};
+use super::super::figure::{self, Effect, FactorMeans};
 use super::super::scale::{Unit, number, significant};
 use super::super::scene::{Row, Scene};
 use super::super::section::{Entry, Mark, Table};
 use super::Subject;
 use super::means::quantity;
 use super::select::{View, aligned, levels, mean_row};
-
-/// Effects of a design, and Lenth's margin of error if it has a single repetition.
-struct Effects {
-    effects: Vec<Effect>,
-    margin: Option<f64>,
-}
 
 /// Returns the factors that vary in the figure, with their levels.
 fn factors(view: &View<'_>) -> Vec<(String, Vec<String>)> {
@@ -50,8 +46,9 @@ impl Design {
     }
 }
 
-/// Returns the effects of all factors and interactions. `None` unless all combinations are there.
-fn effects(view: &View<'_>) -> Option<Effects> {
+/// Returns the effects of all factors and interactions, and Lenth's margin of error if the design
+/// has a single repetition. `None` unless all combinations are there.
+fn effects(view: &View<'_>) -> Option<(Vec<Effect>, Option<f64>)> {
     let design = Design::of(view)?;
     let effects = statistics::effects(&design.levels, &design.values, design.levels.len())?;
     let estimates: Vec<f64> = effects.iter().map(|effect| effect.estimate).collect();
@@ -64,19 +61,19 @@ fn effects(view: &View<'_>) -> Option<Effects> {
         };
         Effect { name: design.name(&effect.factors), value: effect.estimate, stands_out }
     };
-    Some(Effects { effects: effects.iter().map(named).collect(), margin })
+    Some((effects.iter().map(named).collect(), margin))
 }
 
 /// Draws all effects. `None` if the design is not complete.
-pub(super) fn half_normal(view: &View<'_>, heading: &Heading) -> Option<Scene> {
-    let Effects { effects, margin } = effects(view)?;
+pub(super) fn half_normal(view: &View<'_>, scene: Scene) -> Option<Scene> {
+    let (effects, margin) = effects(view)?;
     let mut of = quantity(view);
     of.name = format!("effect on {}", of.name);
-    Some(figure::half_normal(heading, &of, &effects, margin))
+    Some(figure::half_normal(scene, &of, &effects, margin))
 }
 
 /// Draws the marginal means of all factors.
-pub(super) fn marginals(view: &View<'_>, heading: &Heading) -> Scene {
+pub(super) fn marginals(view: &View<'_>, scene: Scene) -> Scene {
     let engine = view.engines[0];
     let metric = view.metrics.first().map_or("goodput", String::as_str);
     let tested = effects(view);
@@ -88,8 +85,8 @@ pub(super) fn marginals(view: &View<'_>, heading: &Heading) -> Scene {
         let ends = [levels.first(), levels.last()].map(|level| level.map(cells).unwrap_or_default());
         let ends = aligned(view.subject, &ends, metric);
         let differences: Vec<f64> = ends[0].iter().zip(&ends[1]).map(|(low, high)| high - low).collect();
-        let unreplicated = tested.as_ref().filter(|tested| tested.margin.is_some());
-        let lenth = unreplicated.and_then(|it| it.effects.iter().find(|effect| effect.name == factor));
+        let unreplicated = tested.as_ref().filter(|(_, margin)| margin.is_some());
+        let lenth = unreplicated.and_then(|(all, _)| all.iter().find(|effect| effect.name == factor));
         let within_noise = match (lenth, difference(&differences, 0.95)) {
             (Some(effect), _) => !effect.stands_out,
             (None, Some(difference)) => difference.interval.contains(0.0),
@@ -97,11 +94,11 @@ pub(super) fn marginals(view: &View<'_>, heading: &Heading) -> Scene {
         };
         all.push(FactorMeans { factor, levels: rows, within_noise });
     }
-    figure::marginals(heading, &quantity(view), &all)
+    figure::marginals(scene, &quantity(view), &all)
 }
 
 /// Draws the mean for each pair of levels. `None` without a second factor.
-pub(super) fn heat(view: &View<'_>, heading: &Heading) -> Option<Scene> {
+pub(super) fn heat(view: &View<'_>, scene: Scene) -> Option<Scene> {
     let by = view.figure.by.clone()?;
     let rows = levels(view.subject, &by);
     let metric = view.metrics.first()?;
@@ -112,7 +109,7 @@ pub(super) fn heat(view: &View<'_>, heading: &Heading) -> Option<Scene> {
             values.extend(mean_row(view.subject, &cells, metric, 0.0).map(|row| (i, k, row.y)));
         }
     }
-    Some(figure::heat(heading, &quantity(view), (&view.x, &view.levels), (&by, &rows), &values))
+    Some(figure::heat(scene, &quantity(view), (&view.x, &view.levels), (&by, &rows), &values))
 }
 
 /// Fewest effects from which Lenth's method estimates the noise: those of three factors.
@@ -124,10 +121,8 @@ const ALPHA: f64 = 0.05;
 pub(super) fn tables(subject: &Subject<'_>) -> Vec<Table> {
     let figures = subject.experiment.figures.iter();
     let figures = figures.filter(|it| matches!(it.kind, FigureKind::HalfNormal | FigureKind::Marginals));
-    let mut metrics: Vec<String> =
+    let metrics: BTreeSet<String> =
         figures.filter_map(|figure| View::new(subject, figure)?.metrics.into_iter().next()).collect();
-    metrics.sort();
-    metrics.dedup();
     let engines = subject.results.engines();
     let of_metric = |metric: &String| -> Vec<Table> {
         let one = |engine: &EngineKind| {

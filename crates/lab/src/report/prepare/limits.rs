@@ -77,22 +77,16 @@ fn bound(subject: &Subject<'_>, cell: &Cell, flow: &Flow) -> Option<Bound> {
         "congestion window" => congestion(&it, flow, metric("cwnd-mean")),
         "loss recovery" => loss(&it, flow),
         "link" => link(&it),
-        "application" => flow.rate.map(|bps| format!("it offers {}", rate(bps))),
+        "application" => it.offered_bps.map(|bps| format!("it offers {}", Unit::Rate.text(bps))),
         "start" => Some(format!("a round trip of {} before the first byte", Unit::Time.text(it.rtt_s))),
         _ => None,
     });
     Some(Bound { remedy, ..bound })
 }
 
-#[allow(clippy::cast_precision_loss, reason = "rates are far below 2^53 bit/s")]
-fn rate(bps: u64) -> String {
-    Unit::Rate.text(bps as f64)
-}
-
 /// Returns the bytes in flight that fill the link, and its rate.
 fn full(it: &Conditions) -> Option<(String, String)> {
-    let rate = it.rate_bps?;
-    Some((Unit::Bytes.text(rate * it.idle_rtt_s() / 8.0), Unit::Rate.text(rate)))
+    Some((Unit::Bytes.text(full_window(it)?), Unit::Rate.text(it.rate_bps?)))
 }
 
 fn window(it: &Conditions) -> Option<String> {

@@ -1,10 +1,12 @@
 //! Figures of means.
 
+use std::ops::RangeInclusive;
+
 use crate::experiment::ExpectedValue;
 use crate::statistics::mean;
 use crate::theory::{Conditions, Model, model};
 
-use super::super::figure::{self, Curve, Heading, Lines, Means, Quantity};
+use super::super::figure::{self, Curve, Lines, Quantity};
 use super::super::palette::DARKEST;
 use super::super::scale::{Tick, Unit, level_value, number};
 use super::super::scene::{Origin, Row, Scene};
@@ -15,46 +17,47 @@ use super::tables::is_plain_ratio;
 const LOG_OVER: f64 = 30.0;
 
 /// Draws means for the levels of a factor. `joined`: with lines, for interactions.
-pub(super) fn means(view: &View<'_>, heading: Heading, joined: bool) -> Scene {
+pub(super) fn means(view: &View<'_>, scene: Scene, joined: bool) -> Scene {
     let places: Vec<f64> = (0..view.levels.len().max(1)).map(number).collect();
-    let mut curves = measured(view, &places);
-    curves.extend(models(view, &places));
-    curves.extend(published(view, &places));
     let levels = if view.levels.is_empty() { vec!["all".to_owned()] } else { view.levels.clone() };
-    figure::means(&Means { heading, of: quantity(view), factor: view.x.clone(), levels, curves, joined })
+    figure::means(scene, &quantity(view), &view.x, levels, &curves(view, &places), joined)
+}
+
+/// Returns the measured curves, those of the models, and the published ones.
+fn curves(view: &View<'_>, places: &[f64]) -> Vec<Curve> {
+    [measured(view, places), models(view, places), published(view, places)].concat()
+}
+
+/// Returns the quantity of a numeric factor, and its levels at their places.
+fn axis(view: &View<'_>, places: &[f64]) -> (Quantity, Vec<Tick>) {
+    let unit = view.levels.first().and_then(|level| level_value(level)).map_or(Unit::None, |it| it.1);
+    let tick = |(at, level): (&f64, &String)| Tick { at: *at, label: level.clone() };
+    (Quantity { name: view.x.clone(), unit }, places.iter().zip(&view.levels).map(tick).collect())
 }
 
 /// Draws means against a numeric factor, with models. Levels that are not numbers stand side by
 /// side.
-pub(super) fn lines(view: &View<'_>, heading: Heading) -> Scene {
-    let Some(places) = view.numbers() else { return means(view, heading, true) };
-    let mut curves = measured(view, &places);
-    let theory: Vec<Curve> = models(view, &places);
-    curves.extend(theory);
-    curves.extend(published(view, &places));
-    let tick = |(at, level): (&f64, &String)| Tick { at: *at, label: level.clone() };
-    let unit =
-        view.levels.first().and_then(|level| level_value(level)).map_or_else(Default::default, |it| it.1);
-    figure::lines(&Lines {
-        heading,
+pub(super) fn lines(view: &View<'_>, scene: Scene) -> Scene {
+    let Some(places) = view.numbers() else { return means(view, scene, true) };
+    let (x, levels) = axis(view, &places);
+    let lines = Lines {
         of: quantity(view),
-        x: Quantity { name: view.x.clone(), unit },
-        levels: places.iter().zip(&view.levels).map(tick).collect(),
+        x,
+        levels,
         log_x: view.figure.log.x || spans_decades(&places),
         log_y: view.figure.log.y,
-        curves,
+        curves: curves(view, &places),
         limits: Vec::new(),
-    })
+    };
+    figure::lines(scene, &lines)
 }
 
 /// Draws delivered and offered rates. `None` if the levels of the factor are not numbers.
-pub(super) fn offered(view: &View<'_>, heading: &Heading) -> Option<Scene> {
+pub(super) fn offered(view: &View<'_>, scene: Scene) -> Option<Scene> {
     let places = view.numbers()?;
-    let mut limits: Vec<(String, f64)> = Vec::new();
-    for curve in models(view, &places) {
-        let most = curve.rows.iter().map(|row| row.y).fold(0.0, f64::max);
-        limits.push((curve.name, most));
-    }
+    let most = |curve: &Curve| curve.rows.iter().map(|row| row.y).fold(0.0, f64::max);
+    let models = models(view, &places).into_iter();
+    let limits = models.map(|curve| (curve.name.clone(), most(&curve))).collect();
     let groups = view.groups();
     let of_sources = |word: &str| -> Vec<Curve> {
         let one = |(look, group): (usize, &Group)| {
@@ -63,17 +66,15 @@ pub(super) fn offered(view: &View<'_>, heading: &Heading) -> Option<Scene> {
         };
         groups.iter().enumerate().map(one).filter(|curve| !curve.rows.is_empty()).collect()
     };
-    let unit = level_value(view.levels.first()?)?.1;
-    let against = (unit != Unit::Rate).then(|| {
-        let tick = |(at, level): (&f64, &String)| Tick { at: *at, label: level.clone() };
-        let levels = places.iter().zip(&view.levels).map(tick).collect();
+    let (x, levels) = axis(view, &places);
+    let against = (x.unit != Unit::Rate).then(|| {
         let named =
             |it: Curve| Curve { name: "offered".to_owned(), origin: Origin::Theory, look: DARKEST, ..it };
         let offered = of_sources("offered").into_iter().take(1).map(named).collect();
-        (Quantity { name: view.x.clone(), unit }, levels, offered)
+        (x, levels, offered)
     });
     let (loss, delivered) = (of_sources("loss"), measured(view, &places));
-    Some(figure::offered(heading, &delivered, &loss, limits, against))
+    Some(figure::offered(scene, &delivered, &loss, limits, against))
 }
 
 fn spans_decades(places: &[f64]) -> bool {
@@ -92,11 +93,8 @@ pub(super) fn quantity(view: &View<'_>) -> Quantity {
 
 fn curve(view: &View<'_>, group: &Group, look: usize, places: &[f64]) -> Curve {
     let at = |level: Option<&str>, x| mean_row(view.subject, &view.cells_of(group, level), &group.metric, x);
-    let mut rows: Vec<Row> = if view.levels.is_empty() {
-        at(None, 0.0).into_iter().collect()
-    } else {
-        view.levels.iter().zip(places).filter_map(|(level, x)| at(Some(level), *x)).collect()
-    };
+    let levels = view.levels_or_all().into_iter().zip(places);
+    let mut rows: Vec<Row> = levels.filter_map(|(level, x)| at(level, *x)).collect();
     rows.sort_by(|a, b| a.x.total_cmp(&b.x));
     Curve::measured(group.name.clone(), look, rows)
 }
@@ -201,11 +199,11 @@ fn predictions(view: &View<'_>, group: &Group, model: &Model, places: &[f64]) ->
     view.levels.iter().zip(places).filter_map(one).collect()
 }
 
-/// Returns the range of places for which all predictions are valid. `None`: all of them are.
-fn valid_range(rows: &[(Row, bool)]) -> Option<(f64, f64)> {
+/// Returns the range of places for which all predictions are valid.
+fn valid_range(rows: &[(Row, bool)]) -> RangeInclusive<f64> {
     if rows.iter().all(|(_, valid)| *valid) {
-        return None;
+        return figure::EVERYWHERE;
     }
     let valid = || rows.iter().filter(|(_, valid)| *valid).map(|(row, _)| row.x);
-    Some((valid().fold(f64::INFINITY, f64::min), valid().fold(f64::NEG_INFINITY, f64::max)))
+    valid().fold(f64::INFINITY, f64::min)..=valid().fold(f64::NEG_INFINITY, f64::max)
 }

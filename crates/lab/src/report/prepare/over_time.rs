@@ -1,12 +1,14 @@
 //! Figures of series, of the parts of a whole, and of distributions.
 
+use std::collections::BTreeSet;
+
 use crate::cell::Cell;
 use crate::flow::FlowKind;
 use crate::record::Series;
 use crate::statistics::{convergence_time, mean};
 use crate::theory::{AIRTIME_PARTS, Conditions};
 
-use super::super::figure::{self, Column, EventTimes, Heading, Quantity, TimePanel, TimeSeries};
+use super::super::figure::{self, Column, EventTimes, Quantity, TimePanel};
 use super::super::palette::DARKEST;
 use super::super::scale::{Unit, number};
 use super::super::scene::{Row, Scene};
@@ -43,12 +45,12 @@ fn is_of(column: &str, metric: &str) -> bool {
 }
 
 /// Draws series of the first repetition that keeps them. `None` if none does.
-pub(super) fn series(view: &View<'_>, heading: Heading) -> Option<Scene> {
+pub(super) fn series(view: &View<'_>, mut scene: Scene) -> Option<Scene> {
     let default = ["goodput".to_owned(), "cwnd".to_owned()];
     let names = if view.figure.of.is_empty() { &default[..] } else { &view.figure.of[..] };
     let shown = with_series(view, names);
     let bin_s = shown.first()?.2.bin_s;
-    let (mut panels, mut events) = (Vec::new(), Vec::new());
+    let mut panels = Vec::new();
     for name in names {
         let mut columns = Vec::new();
         for (index, (group, _, series)) in shown.iter().enumerate() {
@@ -66,27 +68,30 @@ pub(super) fn series(view: &View<'_>, heading: Heading) -> Option<Scene> {
         panels.push(TimePanel { of: Quantity::of_metric(name), columns });
     }
     panels.retain(|panel| !panel.columns.is_empty());
-    if let [(_, _, series)] = &shown[..] {
+    let events = match &shown[..] {
         // A retransmission follows each of the others, and hundreds of them would cover the lines.
-        let is_shown =
-            |(name, times): &(&String, &Vec<f64>)| !times.is_empty() && !name.ends_with(".retransmission");
-        for (name, times) in series.events.iter().filter(is_shown) {
-            events.push(EventTimes {
-                name: name.clone(),
-                look: DARKEST + events.len(),
-                times: times.clone(),
-            });
-        }
-    }
+        [(_, _, series)] => events(series, |name| !name.ends_with(".retransmission")),
+        _ => Vec::new(),
+    };
     let cells: Vec<&Cell> = shown.iter().map(|(_, cell, _)| *cell).collect();
-    let heading = Heading { title: titled(&heading.title, view, &cells), ..heading };
-    let series = TimeSeries { heading, begin_s: 0.0, bin_s, panels, events };
-    (!series.panels.is_empty()).then(|| figure::time_series(&series))
+    scene.title = titled(&scene.title, view, &cells);
+    (!panels.is_empty()).then(|| figure::time_series(scene, (0.0, bin_s), &panels, &events))
+}
+
+/// Returns the events that happened and are wanted, each kind with a colour of its own.
+fn events(series: &Series, wants: impl Fn(&str) -> bool) -> Vec<EventTimes> {
+    let wanted = series.events.iter().filter(|(name, times)| !times.is_empty() && wants(name));
+    let event = |(i, (name, times)): (usize, (&String, &Vec<f64>))| EventTimes {
+        name: name.clone(),
+        look: DARKEST + i,
+        times: times.clone(),
+    };
+    wanted.enumerate().map(event).collect()
 }
 
 /// Draws the bytes of one flow over time in the first repetition that keeps its series: what the
 /// receiver has read, what is sent, and where the receiver's window ends if its size is fixed.
-pub(super) fn sequence(view: &View<'_>, heading: Heading) -> Option<Scene> {
+pub(super) fn sequence(view: &View<'_>, mut scene: Scene) -> Option<Scene> {
     let shown = with_series(view, &["goodput", "in-flight", "rwnd"].map(str::to_owned));
     let (_, cell, series) = shown.first()?;
     let flow = cell
@@ -115,17 +120,10 @@ pub(super) fn sequence(view: &View<'_>, heading: Heading) -> Option<Scene> {
         .filter_map(|(look, (name, values))| Some(Column { name: name.to_owned(), look, values: values? }));
     let of = Quantity { name: "bytes".to_owned(), unit: Unit::Bytes };
     let panels = vec![TimePanel { of, columns: columns.collect() }];
-    let is_mine =
-        |name: &String| ["retransmission", "timeout"].iter().any(|it| *name == format!("{}.{it}", flow.name));
-    let events = series.events.iter().filter(|(name, times)| is_mine(name) && !times.is_empty());
-    let event = |(i, (name, times)): (usize, (&String, &Vec<f64>))| EventTimes {
-        name: name.clone(),
-        look: DARKEST + i,
-        times: times.clone(),
-    };
-    let events = events.enumerate().map(event).collect();
-    let heading = Heading { title: titled(&heading.title, view, &[cell]), ..heading };
-    Some(figure::time_series(&TimeSeries { heading, begin_s: 0.0, bin_s: series.bin_s, panels, events }))
+    let mine = ["retransmission", "timeout"].map(|it| format!("{}.{it}", flow.name));
+    let events = events(series, |name| mine.iter().any(|it| it == name));
+    scene.title = titled(&scene.title, view, &[cell]);
+    Some(figure::time_series(scene, (0.0, series.bin_s), &panels, &events))
 }
 
 /// Returns a title with the levels that all shown cells have and the figure does not fix.
@@ -138,7 +136,7 @@ fn titled(title: &str, view: &View<'_>, cells: &[&Cell]) -> String {
 }
 
 /// Draws how flows share a link in the first repetition that keeps its series.
-pub(super) fn share(view: &View<'_>, heading: Heading) -> Option<Scene> {
+pub(super) fn share(view: &View<'_>, mut scene: Scene) -> Option<Scene> {
     let shown = with_series(view, &["goodput".to_owned()]);
     let (_, cell, series) = shown.first()?;
     let mut flows = Vec::new();
@@ -155,19 +153,16 @@ pub(super) fn share(view: &View<'_>, heading: Heading) -> Option<Scene> {
         |i: usize| flows.iter().filter(|flow| flow.values.get(i).copied().flatten().is_some()).count();
     let fair = |i: usize| {
         let count = alive(i);
-        (count > 0)
-            .then(|| Some(Row::at(figure::bin_end(0.0, i, series.bin_s), link? / number(count))))
-            .flatten()
+        Some(Row::at(figure::bin_end(0.0, i, series.bin_s), link? / number(count))).filter(|_| count > 0)
     };
     let mut fair: Vec<Row> = (0..bins).filter_map(fair).collect();
     // Only the steps: rows at which the number of flows changes, and the last one.
     let last = fair.last().copied();
     fair.dedup_by(|a, b| a.y.total_cmp(&b.y).is_eq());
     fair.extend(last);
-    let heading = Heading { title: titled(&heading.title, view, &[cell]), ..heading };
-    let told = convergence(&flows, series.bin_s);
-    let mut scene = figure::share(&heading, series.bin_s, &flows, &fair);
-    scene.description += &told;
+    scene.title = titled(&scene.title, view, &[cell]);
+    let mut scene = figure::share(scene, series.bin_s, &flows, &fair);
+    scene.description += &convergence(&flows, series.bin_s);
     Some(scene)
 }
 
@@ -205,17 +200,19 @@ fn convergence(flows: &[Column], bin_s: f64) -> String {
 }
 
 /// Draws the parts whose metrics have `prefix` in their name, a bar for each flow of each cell.
-pub(super) fn parts(view: &View<'_>, mut heading: Heading, prefix: &str) -> Scene {
-    let results = view.subject.results;
-    let known: &[(&str, &str)] = if prefix == "limit." { &LIMITS } else { &AIRTIME_PARTS };
+pub(super) fn parts(view: &View<'_>, mut scene: Scene, prefix: &str) -> Scene {
+    let (known, name, unit): (&[(&str, &str)], &str, Unit) = if prefix == "limit." {
+        (&LIMITS, "share of the flow's life", Unit::Share)
+    } else {
+        (&AIRTIME_PARTS, "airtime of a packet", Unit::Time)
+    };
+    let of = Quantity { name: name.to_owned(), unit };
     let mut parts: Vec<String> = known.iter().map(|(word, _)| (*word).to_owned()).collect();
     let mut wholes: Vec<(String, Vec<(String, f64)>)> = Vec::new();
     let cells = view.engines.iter().flat_map(|engine| view.cells(*engine, &[]));
     for cell in cells {
-        let mut names: Vec<&String> =
-            results.records.get(&cell.id).into_iter().flatten().flat_map(|(_, r)| r.metrics.keys()).collect();
-        names.sort_unstable();
-        names.dedup();
+        let records = view.subject.results.of_cell(cell.id);
+        let names: BTreeSet<&String> = records.flat_map(|record| record.metrics.keys()).collect();
         for name in names {
             let Some((owner, part)) = name.split_once(prefix) else { continue };
             let owner = owner.trim_end_matches('.');
@@ -233,7 +230,7 @@ pub(super) fn parts(view: &View<'_>, mut heading: Heading, prefix: &str) -> Scen
         }
     }
     if wholes.len() > MAX_WHOLES {
-        put!(heading.title, ", the first {MAX_WHOLES} of {}", wholes.len());
+        put!(scene.title, ", the first {MAX_WHOLES} of {}", wholes.len());
         wholes.truncate(MAX_WHOLES);
     }
     let size = |sizes: &[(String, f64)], part: &String| {
@@ -243,29 +240,17 @@ pub(super) fn parts(view: &View<'_>, mut heading: Heading, prefix: &str) -> Scen
         (name.clone(), parts.iter().map(|part| size(sizes, part)).collect())
     };
     let wholes: Vec<(String, Vec<f64>)> = wholes.iter().map(ordered).collect();
-    let is_limit = prefix == "limit.";
     let named =
         |part: &String| known.iter().find(|(word, _)| word == part).map(|(_, name)| (*name).to_owned());
-    let (name, unit) = if is_limit {
-        ("share of the flow's life", Unit::Share)
-    } else {
-        ("airtime of a packet", Unit::Time)
-    };
-    let of = Quantity { name: name.to_owned(), unit };
     let parts: Vec<String> = parts.iter().map(|part| named(part).unwrap_or_else(|| part.clone())).collect();
-    figure::partition(&heading, &of, &parts, &wholes)
+    figure::partition(scene, &of, &parts, &wholes)
 }
 
 /// Returns the values of all repetitions for each group and level of `x`.
 fn grouped(view: &View<'_>, metric: Option<&str>) -> Vec<(String, Vec<f64>)> {
     let groups = view.groups();
     let mut all = Vec::new();
-    let levels: Vec<Option<&str>> = if view.levels.is_empty() {
-        vec![None]
-    } else {
-        view.levels.iter().map(|level| Some(level.as_str())).collect()
-    };
-    for level in levels {
+    for level in view.levels_or_all() {
         for group in &groups {
             let values = values(view.subject, &view.cells_of(group, level), metric.unwrap_or(&group.metric));
             let name = match level {
@@ -280,19 +265,19 @@ fn grouped(view: &View<'_>, metric: Option<&str>) -> Vec<(String, Vec<f64>)> {
 }
 
 /// Draws boxes with all repetitions.
-pub(super) fn spread(view: &View<'_>, heading: &Heading) -> Scene {
-    figure::spread(heading, &quantity(view), &view.x, &grouped(view, None))
+pub(super) fn spread(view: &View<'_>, scene: Scene) -> Scene {
+    figure::spread(scene, &quantity(view), &view.x, &grouped(view, None))
 }
 
 /// Draws cumulative distributions of repetitions; with a logarithmic axis, the tail.
-pub(super) fn distribution(view: &View<'_>, heading: &Heading) -> Scene {
+pub(super) fn distribution(view: &View<'_>, scene: Scene) -> Scene {
     let mut groups = grouped(view, None);
     groups.retain(|(_, values)| !values.is_empty());
-    figure::distribution(heading, &quantity(view), &groups, view.figure.log.y)
+    figure::distribution(scene, &quantity(view), &groups, view.figure.log.y)
 }
 
 /// Draws throughput against delay with an ellipse of one standard deviation for each group.
-pub(super) fn ellipses(view: &View<'_>, heading: &Heading) -> Scene {
+pub(super) fn ellipses(view: &View<'_>, scene: Scene) -> Scene {
     let metric = |i: usize| view.metrics.get(i).or(view.metrics.first()).cloned().unwrap_or_default();
     let (y, x) = (metric(0), metric(1));
     let by_cells = View { metrics: vec![y.clone()], ..view.clone() };
@@ -301,7 +286,7 @@ pub(super) fn ellipses(view: &View<'_>, heading: &Heading) -> Scene {
         (name, xs.into_iter().zip(ys).collect())
     };
     let groups: Vec<_> = ys.into_iter().zip(xs).map(both).collect();
-    figure::ellipses(heading, &Quantity::of_metric(&x), &Quantity::of_metric(&y), &groups)
+    figure::ellipses(scene, &Quantity::of_metric(&x), &Quantity::of_metric(&y), &groups)
 }
 
 #[cfg(test)]

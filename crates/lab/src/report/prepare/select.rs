@@ -117,7 +117,8 @@ impl<'a> View<'a> {
         Some(Self { subject, figure, engines, metrics, x, levels })
     }
 
-    pub(super) fn title(&self, kind: FigureKind) -> String {
+    pub(super) fn title(&self) -> String {
+        let kind = self.figure.kind;
         let of = self.figure.of.first().map_or(kind.default_metrics()[0], String::as_str);
         match kind {
             FigureKind::Series | FigureKind::Share => format!("{of} over time"),
@@ -177,6 +178,11 @@ impl<'a> View<'a> {
         }
         levels.extend(x.filter(|_| !self.x.is_empty()).map(|level| (self.x.as_str(), level)));
         self.cells(group.engine, &levels)
+    }
+
+    /// Returns the levels of `x`, or `None` alone if there are none.
+    pub(super) fn levels_or_all(&self) -> Vec<Option<&str>> {
+        if self.levels.is_empty() { vec![None] } else { self.levels.iter().map(|it| Some(&**it)).collect() }
     }
 
     /// Returns the numbers of all levels of `x`. `None` if a level is not a number.

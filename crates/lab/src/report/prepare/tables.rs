@@ -8,9 +8,11 @@ use crate::agreement::{Agreement, agreements, sentence};
 use crate::cell::{Cell, EngineKind, hex};
 use crate::claim::{Expectation, Fit, expectations, value_of};
 use crate::experiment::{
-    Compare, Expect, ExpectedValue, FigureKind, Statement, Step, Tolerance, Until, WarmUp, suggest,
+    Compare, Expect, ExpectedValue, Experiment, FigureKind, Statement, Step, Tolerance, Until, WarmUp,
+    suggest,
 };
 use crate::record::{Record, Status};
+use crate::results::Results;
 use crate::statistics::mean;
 use crate::theory::model;
 
@@ -85,7 +87,6 @@ fn without_flow<'a>(subject: &Subject<'_>, metric: &'a str) -> &'a str {
 /// Returns the tables of cells, of effects, of expected values, and of engines side by side.
 pub(super) fn results(subject: &Subject<'_>) -> Vec<Table> {
     let metrics = shown_metrics(subject);
-    let mut tables = Vec::new();
     let factors: Vec<&str> = subject.experiment.factors.iter().map(|factor| factor.name.as_str()).collect();
     let head = factors.iter().copied().chain(["engine", "n"]).map(str::to_owned).chain(metrics.clone());
     let row = |cell: &Cell| {
@@ -103,11 +104,8 @@ pub(super) fn results(subject: &Subject<'_>) -> Vec<Table> {
     if cells.len() > MAX_ROWS {
         put!(caption, ", the first {MAX_ROWS} of {} cells", cells.len());
     }
-    tables.push(Table {
-        caption,
-        head: head.collect(),
-        rows: cells.iter().take(MAX_ROWS).map(row).collect(),
-    });
+    let rows = cells.iter().take(MAX_ROWS).map(row).collect();
+    let mut tables = vec![Table { caption, head: head.collect(), rows }];
     tables.extend(super::designs::tables(subject));
     tables.extend(subject.experiment.expects.iter().filter_map(|expect| expected(subject, expect)));
     tables.extend(side_by_side(subject));
@@ -119,16 +117,14 @@ pub(super) fn is_plain_ratio(expect: &Expect, value: &ExpectedValue) -> bool {
     matches!(expect.compare, Compare::RatioTo(_)) && value.text.parse::<f64>().is_ok()
 }
 
-/// Returns the number of expected values that must be met and are not.
-pub(super) fn unmet(subject: &Subject<'_>) -> usize {
-    let all = subject.experiment.expects.iter().flat_map(|expect| {
-        subject
-            .results
-            .engines()
-            .into_iter()
-            .flat_map(move |engine| expectations(expect, subject.results, engine))
-    });
-    all.filter(Expectation::fails).count()
+/// Returns all expected values of an experiment, beside the measurements of each engine.
+pub fn expected_values<'a>(experiment: &'a Experiment, results: &Results) -> Vec<(&'a Expect, Expectation)> {
+    let measured = |expect: &'a Expect| {
+        let of_engine = |engine| expectations(expect, results, engine);
+        let all: Vec<_> = results.engines().into_iter().flat_map(of_engine).collect();
+        all.into_iter().map(move |it| (expect, it))
+    };
+    experiment.expects.iter().flat_map(measured).collect()
 }
 
 /// Returns the statements of the source, with the values of expressions of metrics: `... = 1.001
@@ -242,22 +238,18 @@ pub(super) fn limits(subject: &Subject<'_>) -> Vec<String> {
 
 /// Returns lost packets by place and cause. `None` if nothing was lost.
 pub(super) fn losses(subject: &Subject<'_>) -> Option<Table> {
-    let mut causes: Vec<String> = Vec::new();
+    let mut causes: BTreeSet<String> = BTreeSet::new();
     let mut rows: Vec<(String, BTreeMap<String, f64>)> = Vec::new();
     for cell in subject.results.cells.iter().take(MAX_LOSSES) {
-        let mut of_cell: BTreeMap<String, f64> = BTreeMap::new();
-        let records = subject.results.records.get(&cell.id).into_iter().flatten();
-        let names = records.flat_map(|(_, record)| record.metrics.keys());
-        for name in names.filter(|name| name.contains(".dropped-") || name.contains(".lost-")) {
-            if !of_cell.contains_key(name) {
-                of_cell.extend(mean(&values(subject, &[cell], name)).map(|it| (name.clone(), it)));
-            }
-        }
-        of_cell.retain(|_, packets| *packets > 0.0);
-        causes.extend(of_cell.keys().filter(|name| !causes.contains(name)).cloned().collect::<Vec<_>>());
+        let names = subject.results.of_cell(cell.id).flat_map(|record| record.metrics.keys());
+        let names = names.filter(|name| name.contains(".dropped-") || name.contains(".lost-"));
+        let packets = |name: &String| mean(&values(subject, &[cell], name)).filter(|it| *it > 0.0);
+        let names: BTreeSet<&String> = names.collect();
+        let of_cell: BTreeMap<String, f64> =
+            names.into_iter().filter_map(|name| Some((name.clone(), packets(name)?))).collect();
+        causes.extend(of_cell.keys().cloned());
         rows.push((format!("{}, {}", levels(cell), cell.physics.engine), of_cell));
     }
-    causes.sort();
     let row = |(name, of_cell): &(String, BTreeMap<String, f64>)| {
         let packets = |cause: &String| {
             let found = of_cell.get(cause).copied().unwrap_or(0.0);
@@ -276,15 +268,13 @@ pub(super) fn losses(subject: &Subject<'_>) -> Option<Table> {
 
 /// Returns the models of the figures with formula, source and range. `None` without models.
 pub(super) fn models(subject: &Subject<'_>) -> Option<Table> {
-    let mut names: Vec<&String> = subject.experiment.figures.iter().flat_map(|it| &it.theory).collect();
-    names.sort();
-    names.dedup();
-    let row = |name: &&String| {
+    let names: BTreeSet<&String> = subject.experiment.figures.iter().flat_map(|it| &it.theory).collect();
+    let row = |name: &String| {
         let model = model(name)?;
         let words = [model.name, model.metric, model.formula, model.range, model.source];
         Some(words.map(Entry::text).to_vec())
     };
-    let rows: Vec<Vec<Entry>> = names.iter().filter_map(row).collect();
+    let rows: Vec<Vec<Entry>> = names.into_iter().filter_map(row).collect();
     let head = ["model", "of", "formula", "range", "source"].map(str::to_owned).to_vec();
     let caption = "Models in the figures; outside of their range they are thin".to_owned();
     (!rows.is_empty()).then_some(Table { caption, head, rows })
@@ -292,10 +282,7 @@ pub(super) fn models(subject: &Subject<'_>) -> Option<Table> {
 
 fn records<'a>(subject: &Subject<'a>) -> impl Iterator<Item = (&'a Cell, &'a Record)> {
     let results = subject.results;
-    let of_cell = |cell: &'a Cell| {
-        let records = results.records.get(&cell.id).into_iter().flatten();
-        records.map(move |(_, record)| (cell, record))
-    };
+    let of_cell = |cell: &'a Cell| results.of_cell(cell.id).map(move |record| (cell, record));
     results.cells.iter().flat_map(of_cell)
 }
 
@@ -369,9 +356,7 @@ fn absent(subject: &Subject<'_>) -> Vec<String> {
     let is_there = |name: &str| known.iter().any(|it| *it == name || it.ends_with(&format!(".{name}")));
     // Columns of series are not in memory.
     let figures = subject.experiment.figures.iter().filter(|figure| figure.kind != FigureKind::Series);
-    let mut asked: Vec<&String> = figures.flat_map(|figure| &figure.of).collect();
-    asked.sort();
-    asked.dedup();
+    let asked: BTreeSet<&String> = figures.flat_map(|figure| &figure.of).collect();
     let missing = asked.into_iter().filter(|name| !known.is_empty() && !is_there(name));
     let words: BTreeSet<String> = known.iter().map(|name| word(name)).collect();
     let sentence = |name: &String| {
@@ -436,7 +421,7 @@ pub(super) fn cells(subject: &Subject<'_>) -> String {
     for cell in &subject.results.cells {
         let mut digest = Sha256::new();
         let mut seeds = Vec::new();
-        for (_, record) in subject.results.records.get(&cell.id).into_iter().flatten() {
+        for record in subject.results.of_cell(cell.id) {
             digest.update(record.hash.unwrap_or(0).to_be_bytes());
             seeds.push(record.seed);
         }

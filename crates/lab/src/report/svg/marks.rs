@@ -9,40 +9,49 @@ use super::{Area, px};
 const DENSE: usize = 600;
 /// Rules of a layer above which one path draws them all. They are too close to point at one.
 const DENSE_RULES: usize = 40;
+/// Attribute by which the page's script knows a path that does not draw all rows.
+const THINNED: &str = " data-thinned=\"1\"";
 
 pub(super) fn draw_layer(out: &mut String, panel: &Panel, layer: &Layer, area: &Area, look: usize) {
     let rows = &layer.rows;
-    match layer.mark {
-        Mark::Line => {
-            let (path, thinned) = line(panel, rows, area);
-            let thin = if thinned { " data-thinned=\"1\"" } else { "" };
-            put!(out, "<path class=\"line\"{thin} d=\"{path}\"/>\n");
-        }
-        Mark::Steps => put!(out, "<path class=\"line\" d=\"{}\"/>\n", steps(panel, rows, area)),
-        Mark::Band => put!(out, "<path class=\"area\" d=\"{}\"/>\n", band(panel, rows, area)),
+    let x = |row: &Row| px(area.x(panel, row.x));
+    let y = |value: f64| px(area.y(panel, value));
+    let rule = |row: &Row| format!("M{} {}v{}", x(row), px(area.y), px(area.h));
+    let one_path = match layer.mark {
+        Mark::Line if rows.len() > DENSE => Some(("line", THINNED, dense_line(panel, rows, area))),
+        Mark::Line => Some(("line", "", line(panel, rows, area))),
+        Mark::Steps => Some(("line", "", steps(panel, rows, area))),
+        Mark::Band => Some(("area", "", band(panel, rows, area))),
         Mark::Dots => {
-            let dot = |row: &Row| format!("M{} {}h0", px(area.x(panel, row.x)), px(area.y(panel, row.y)));
-            let path: String = rows.iter().map(dot).collect();
-            put!(out, "<path class=\"line\" d=\"{path}\"/>\n");
+            Some(("line", "", rows.iter().map(|row| format!("M{} {}h0", x(row), y(row.y))).collect()))
         }
         Mark::Segments => {
-            let ends = |row: &Row| [row.low, row.high].map(|end| px(area.y(panel, end.unwrap_or(row.y))));
             let segment = |row: &Row| {
-                let [low, high] = ends(row);
-                format!("M{} {low}V{high}", px(area.x(panel, row.x)))
+                let [low, high] = [row.low, row.high].map(|end| y(end.unwrap_or(row.y)));
+                format!("M{} {low}V{high}", x(row))
             };
-            let path: String = rows.iter().map(segment).collect();
-            put!(out, "<path class=\"line\" d=\"{path}\"/>\n");
+            Some(("line", "", rows.iter().map(segment).collect()))
         }
-        Mark::Points => rows.iter().for_each(|row| point(out, panel, row, area, look)),
-        Mark::Boxes(width) => rows.iter().for_each(|row| boxed(out, panel, row, area, width)),
-        Mark::Spans(height) => rows.iter().for_each(|row| span(out, panel, row, area, height)),
-        Mark::Cells => rows.iter().for_each(|row| cell(out, panel, row, area)),
-        Mark::Rules => rules(out, panel, rows, area),
-        Mark::Levels => rows.iter().for_each(|row| {
-            let (x, y, w) = (px(area.x), px(area.y(panel, row.y)), px(area.w));
-            put!(out, "<path class=\"m line\" d=\"M{x} {y}h{w}\"/>\n");
-        }),
+        Mark::Rules if rows.len() > DENSE_RULES => {
+            let mut paths: Vec<String> = rows.iter().map(rule).collect();
+            paths.dedup();
+            Some(("line", THINNED, paths.concat()))
+        }
+        _ => None,
+    };
+    if let Some((class, thinned, path)) = one_path {
+        put!(out, "<path class=\"{class}\"{thinned} d=\"{path}\"/>\n");
+        return;
+    }
+    for row in rows {
+        match layer.mark {
+            Mark::Points => point(out, panel, row, area, look),
+            Mark::Boxes(width) => boxed(out, panel, row, area, width),
+            Mark::Spans(height) => span(out, panel, row, area, height),
+            Mark::Cells => cell(out, panel, row, area),
+            Mark::Rules => put!(out, "<path class=\"m line\" d=\"{}\"/>\n", rule(row)),
+            _ => put!(out, "<path class=\"m line\" d=\"M{} {}h{}\"/>\n", px(area.x), y(row.y), px(area.w)),
+        }
     }
 }
 
@@ -57,26 +66,16 @@ fn thinned(panel: &Panel, rows: &[Row], area: &Area) -> Vec<Row> {
                 |i: &usize| if group[*i].y.is_finite() { sign * group[*i].y } else { f64::NEG_INFINITY };
             (0..group.len()).max_by(|a, b| key(a).total_cmp(&key(b))).unwrap_or(0)
         };
-        let mut indices = [0, extreme(1.0), extreme(-1.0), group.len() - 1];
+        let mut indices = vec![0, extreme(1.0), extreme(-1.0), group.len() - 1];
         indices.sort_unstable();
-        kept.extend(
-            indices
-                .iter()
-                .enumerate()
-                .filter(|(i, k)| *i == 0 || indices[i - 1] != **k)
-                .map(|(_, k)| group[*k]),
-        );
+        indices.dedup();
+        kept.extend(indices.into_iter().map(|i| group[i]));
     }
     kept
 }
 
-fn line(panel: &Panel, rows: &[Row], area: &Area) -> (String, bool) {
-    let dense = rows.len() > DENSE;
+fn line(panel: &Panel, rows: &[Row], area: &Area) -> String {
     let mut path = String::new();
-    if dense {
-        dense_line(&mut path, panel, &thinned(panel, rows, area), area);
-        return (path, true);
-    }
     let mut pen_down = false;
     for row in rows {
         if row.x.is_finite() && row.y.is_finite() {
@@ -85,14 +84,16 @@ fn line(panel: &Panel, rows: &[Row], area: &Area) -> (String, bool) {
         }
         pen_down = row.x.is_finite() && row.y.is_finite();
     }
-    (path, false)
+    path
 }
 
-/// Writes a line. A row without a finite place interrupts it.
-fn dense_line(path: &mut String, panel: &Panel, rows: &[Row], area: &Area) {
-    for part in rows.split(|row| !row.x.is_finite() || !row.y.is_finite()) {
-        relative(path, part.iter().map(|row| (area.x(panel, row.x), area.y(panel, row.y))));
+/// Returns a line through the rows that show. A row without a finite place interrupts it.
+fn dense_line(panel: &Panel, rows: &[Row], area: &Area) -> String {
+    let mut path = String::new();
+    for part in thinned(panel, rows, area).split(|row| !row.x.is_finite() || !row.y.is_finite()) {
+        relative(&mut path, part.iter().map(|row| (area.x(panel, row.x), area.y(panel, row.y))));
     }
+    path
 }
 
 /// Writes a line with distances from point to point, which need half the space of places.
@@ -120,21 +121,6 @@ pub(super) fn relative(path: &mut String, points: impl Iterator<Item = (f64, f64
             (begins_line, has_point) = (false, text.contains('.'));
         }
     }
-}
-
-/// Draws vertical lines: a path for each, or one for many of them, without those that coincide.
-fn rules(out: &mut String, panel: &Panel, rows: &[Row], area: &Area) {
-    let (y, h) = (px(area.y), px(area.h));
-    let rule = |row: &Row| format!("M{} {y}v{h}", px(area.x(panel, row.x)));
-    if rows.len() <= DENSE_RULES {
-        for row in rows {
-            put!(out, "<path class=\"m line\" d=\"{}\"/>\n", rule(row));
-        }
-        return;
-    }
-    let mut paths: Vec<String> = rows.iter().map(rule).collect();
-    paths.dedup();
-    put!(out, "<path class=\"line\" data-thinned=\"1\" d=\"{}\"/>\n", paths.concat());
 }
 
 fn steps(panel: &Panel, rows: &[Row], area: &Area) -> String {
