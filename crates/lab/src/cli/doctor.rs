@@ -35,51 +35,53 @@ pub(super) struct DoctorArgs {
     json: bool,
 }
 
-/// One line of the list.
-struct Finding {
-    name: &'static str,
-    /// Engines or commands that need it.
-    needed_for: &'static str,
-    /// Description of what was found, or the remedy.
-    found: Result<String, String>,
-}
+/// Description of what was found, or the remedy.
+type Found = Result<String, String>;
+
+/// Names of what engines or commands need, these engines or commands, and how each is looked for.
+const CHECKS: [(&str, &str, fn() -> Found); 8] = [
+    ("cores", "kernel, real", processors),
+    ("namespaces and TUN", "kernel, real, command", namespaces),
+    ("congestion controls", "kernel", controls),
+    ("quiet host", "kernel, real, command", load),
+    ("rate of a path", "kernel, real, command", rate),
+    ("browser", "reading reports", browser),
+    ("Slurm", "scale slurm", slurm),
+    ("GNU parallel", "scale parallel", parallel),
+];
 
 pub(super) fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
-    let findings = [processors(), namespaces(), controls(), load(), rate(), browser(), slurm(), parallel()];
-    if args.json {
-        for it in &findings {
+    let findings = CHECKS.map(|(name, needed_for, look)| (name, needed_for, look()));
+    let mut rows = vec![["", "what", "needed for", ""].map(str::to_owned).to_vec()];
+    for (name, needed_for, found) in &findings {
+        if args.json {
             output::json(&json!({
-                "name": it.name,
-                "needed_for": it.needed_for,
-                "ok": it.found.is_ok(),
-                "found": it.found.as_ref().ok(),
-                "remedy": it.found.as_ref().err(),
+                "name": name,
+                "needed_for": needed_for,
+                "ok": found.is_ok(),
+                "found": found.as_ref().ok(),
+                "remedy": found.as_ref().err(),
             }))?;
         }
-        return Ok(0);
+        let word = if found.is_ok() { "ok" } else { "missing" };
+        let (Ok(text) | Err(text)) = found;
+        rows.push([word, name, needed_for, text].map(str::to_owned).to_vec());
     }
-    let mut rows = vec![["", "what", "needed for", ""].map(str::to_owned).to_vec()];
-    for it in &findings {
-        let (word, text) = match &it.found {
-            Ok(found) => ("ok", found),
-            Err(remedy) => ("missing", remedy),
-        };
-        rows.push([word, it.name, it.needed_for, text].map(str::to_owned).to_vec());
+    if !args.json {
+        output::text(&output::table(&rows))?;
     }
-    output::text(&output::table(&rows))?;
     Ok(0)
 }
 
-fn processors() -> Finding {
-    let found = match cores() {
+fn processors() -> Found {
+    match cores() {
         1 => Err("1 core: real-time engines need 2, one for the path and one for the endpoints".to_owned()),
         n => Ok(format!("{n} cores")),
-    };
-    Finding { name: "cores", needed_for: "kernel, real", found }
+    }
 }
 
 /// Builds an emulated path. The error names the missing permission and the remedy.
-fn namespaces() -> Finding {
+fn namespaces() -> Found {
     let physics = Physics {
         engine: EngineKind::Kernel,
         duration: None,
@@ -89,31 +91,24 @@ fn namespaces() -> Finding {
     };
     let kernel = engine(physics.engine);
     let built = kernel.and_then(|kernel| kernel.check(&Cell::new(Vec::new(), physics)));
-    let found = built.map(|()| "an emulated path works".to_owned()).map_err(|error| error.to_string());
-    Finding { name: "namespaces and TUN", needed_for: "kernel, real, command", found }
+    built.map(|()| "an emulated path works".to_owned()).map_err(|error| error.to_string())
 }
 
-fn controls() -> Finding {
-    let available = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
-    let found = match available {
-        Ok(text) => {
-            let there: Vec<&str> = text.split_whitespace().collect();
-            let lacks: Vec<&str> = CONTROLS.into_iter().filter(|it| !there.contains(it)).collect();
-            if lacks.is_empty() {
-                Ok(there.join(" "))
-            } else {
-                let modules: Vec<String> = lacks.iter().map(|it| format!("modprobe tcp_{it}")).collect();
-                Err(format!("the kernel has {}; as root run {}", there.join(" "), modules.join("; ")))
-            }
-        }
-        Err(_) => Err("the kernel lists none: the engine kernel needs Linux".to_owned()),
-    };
-    Finding { name: "congestion controls", needed_for: "kernel", found }
+fn controls() -> Found {
+    let text = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control")
+        .map_err(|_| "the kernel lists none: the engine kernel needs Linux")?;
+    let there: Vec<&str> = text.split_whitespace().collect();
+    let lacks = CONTROLS.into_iter().filter(|it| !there.contains(it));
+    let modules: Vec<String> = lacks.map(|it| format!("modprobe tcp_{it}")).collect();
+    if modules.is_empty() {
+        return Ok(there.join(" "));
+    }
+    Err(format!("the kernel has {}; as root run {}", there.join(" "), modules.join("; ")))
 }
 
-fn load() -> Finding {
+fn load() -> Found {
     let percent = |share: f64| format!("{:.0} %", share * 100.0);
-    let found = match used_share() {
+    match used_share() {
         Some(share) if share <= QUIET_SHARE => Ok(format!("{} of the processors in use", percent(share))),
         Some(share) => Err(format!(
             "{} of the processors are in use, which disturbs real-time results: end other programs until it is below {}; \
@@ -122,32 +117,30 @@ fn load() -> Finding {
             percent(QUIET_SHARE)
         )),
         None => Err("this system does not report it: make sure that nothing else runs".to_owned()),
-    };
-    Finding { name: "quiet host", needed_for: "kernel, real, command", found }
+    }
 }
 
 /// Tries a path at the rate of fast Ethernet, as `run` does with the rates of an experiment.
-fn rate() -> Finding {
+fn rate() -> Found {
     let mbit = 100;
-    let found = match holds(Bitrate::from_bps(mbit * 1_000_000)) {
+    match holds(Bitrate::from_bps(mbit * 1_000_000)) {
         Ok(true) => Ok(format!("a path of {mbit} Mbit/s is held")),
         Ok(false) => Err(format!(
             "a path of {mbit} Mbit/s is not held: end other programs, or use a faster host; rdt-emu calibrate finds the \
              highest rate"
         )),
         Err(error) => Err(error.to_string()),
-    };
-    Finding { name: "rate of a path", needed_for: "kernel, real, command", found }
+    }
 }
 
-fn browser() -> Finding {
+fn browser() -> Found {
     let found = BROWSERS.into_iter().find_map(in_path).map(|it| it.display().to_string());
     let remedy = "none found; apt install chromium, or open report.html on another machine";
-    Finding { name: "browser", needed_for: "reading reports", found: found.ok_or_else(|| remedy.to_owned()) }
+    found.ok_or_else(|| remedy.to_owned())
 }
 
-fn slurm() -> Finding {
-    let found = match in_path("sbatch") {
+fn slurm() -> Found {
+    match in_path("sbatch") {
         // The commands of Slurm are of no use without its controller.
         Some(program) if answers("scontrol", "ping").is_some() => Ok(program.display().to_string()),
         Some(program) => Err(format!(
@@ -157,18 +150,16 @@ fn slurm() -> Finding {
         None => Err("no sbatch: run on the login node of a cluster, or use rdt-lab scale parallel; \
                      for one host apt install slurm-wlm"
             .to_owned()),
-    };
-    Finding { name: "Slurm", needed_for: "scale slurm", found }
+    }
 }
 
-fn parallel() -> Finding {
+fn parallel() -> Found {
     let install = "apt install parallel";
-    let found = match (in_path("parallel"), answers("parallel", "--version")) {
+    match (in_path("parallel"), answers("parallel", "--version")) {
         (Some(program), Some(text)) if text.starts_with("GNU parallel") => Ok(program.display().to_string()),
         (Some(program), _) => Err(format!("{} is another program: {install}", program.display())),
         (None, _) => Err(format!("not found: {install}")),
-    };
-    Finding { name: "GNU parallel", needed_for: "scale parallel", found }
+    }
 }
 
 /// Returns what a program prints. `None` if it does not start, or fails.
