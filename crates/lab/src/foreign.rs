@@ -36,7 +36,7 @@ pub struct Design {
 }
 
 /// Mean of a response over all rows with a level of a factor.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct MarginalMean {
     /// Name of the factor.
     pub factor: String,
@@ -182,6 +182,7 @@ fn in_order<'a, T: Clone + PartialEq + 'a>(values: impl Iterator<Item = &'a T>) 
 }
 
 fn design(part: &[String], rows: &[Row], columns: &Columns) -> Result<Design, TableError> {
+    let place = if part.is_empty() { String::new() } else { format!("{}: ", named(&columns.each, part)) };
     let rows: Vec<&Row> = rows.iter().filter(|row| row.part == part).collect();
     let levels = |factor: usize| in_order(rows.iter().map(|row| &row.levels[factor]));
     let factors: Vec<(String, Vec<String>)> =
@@ -194,7 +195,12 @@ fn design(part: &[String], rows: &[Row], columns: &Columns) -> Result<Design, Ta
     let counts: Vec<usize> = factors.iter().map(|(_, levels)| levels.len()).collect();
     // A complete table has a row for each combination, at least.
     if counts.iter().fold(1_usize, |all, count| all.saturating_mul(*count)) > rows.len() {
-        return Err(incomplete(part, columns, rows.len(), &factors));
+        let product = counts.iter().map(usize::to_string).collect::<Vec<_>>().join(" x ");
+        return Err(TableError(format!(
+            "{place}the factors have {product} levels and the table has only {} rows: name fewer factors, or divide the \
+             table with --each",
+            rows.len()
+        )));
     }
     let mut responses: Vec<(String, Vec<Vec<f64>>)> =
         columns.responses.iter().map(|name| (name.clone(), Vec::new())).collect();
@@ -205,8 +211,7 @@ fn design(part: &[String], rows: &[Row], columns: &Columns) -> Result<Design, Ta
         if rows.len() != expected {
             let words = named(&columns.factors, &combination);
             return Err(TableError(format!(
-                "{}the combination {words} has {} rows and another has {expected}: all need the same number",
-                place(part, columns),
+                "{place}the combination {words} has {} rows and another has {expected}: all need the same number",
                 rows.len()
             )));
         }
@@ -216,24 +221,6 @@ fn design(part: &[String], rows: &[Row], columns: &Columns) -> Result<Design, Ta
     }
     let part = columns.each.iter().cloned().zip(part.iter().cloned()).collect();
     Ok(Design { part, factors, responses })
-}
-
-fn incomplete(
-    part: &[String],
-    columns: &Columns,
-    rows: usize,
-    factors: &[(String, Vec<String>)],
-) -> TableError {
-    let product = factors.iter().map(|(_, levels)| levels.len().to_string()).collect::<Vec<_>>().join(" x ");
-    TableError(format!(
-        "{}the factors have {product} levels and the table has only {rows} rows: name fewer factors, or divide the \
-         table with --each",
-        place(part, columns)
-    ))
-}
-
-fn place(part: &[String], columns: &Columns) -> String {
-    if part.is_empty() { String::new() } else { format!("{}: ", named(&columns.each, part)) }
 }
 
 fn named(names: &[String], values: &[String]) -> String {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::failure::Failure;
 use super::output;
+use crate::cell::levels_json;
 use crate::foreign::{Columns, Contrast, Design, read};
 use crate::statistics::Lenth;
 
@@ -53,28 +54,28 @@ pub(super) fn import(args: &ImportArgs) -> Result<u8, Failure> {
     for design in &designs {
         for (response, values) in &design.responses {
             let (contrasts, margins) = design.contrasts(values);
+            let analysis = Analysis { design, response, values, contrasts, margins };
             if args.json {
-                output::json(&object(design, response, values, &contrasts, margins))?;
+                output::json(&object(&analysis))?;
             } else {
-                output::text(&text(design, response, values, &contrasts, margins, args.all))?;
+                output::text(&text(&analysis, args.all))?;
             }
         }
     }
     Ok(0)
 }
 
-/// Returns one object. Numbers are in the unit of the response's column.
-fn object(
-    design: &Design,
-    response: &str,
-    values: &[Vec<f64>],
-    contrasts: &[Contrast],
+/// One response of a design. Numbers are in the unit of its column.
+struct Analysis<'a> {
+    design: &'a Design,
+    response: &'a str,
+    values: &'a [Vec<f64>],
+    contrasts: Vec<Contrast>,
     margins: Option<Lenth>,
-) -> Value {
-    let means = design
-        .marginal_means(values)
-        .into_iter()
-        .map(|it| json!({ "factor": it.factor, "level": it.level, "mean": it.mean, "rows": it.rows }));
+}
+
+fn object(of: &Analysis<'_>) -> Value {
+    let Analysis { design, response, values, contrasts, margins } = of;
     let effects = contrasts.iter().map(|it| {
         json!({
             "effect": it.name,
@@ -84,14 +85,12 @@ fn object(
             "is_active": it.is_active,
         })
     });
-    let part: serde_json::Map<String, Value> =
-        design.part.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
     json!({
-        "part": part,
+        "part": levels_json(&design.part),
         "response": response,
         "combinations": values.len(),
         "repetitions": design.repetitions(),
-        "marginal_means": means.collect::<Vec<_>>(),
+        "marginal_means": design.marginal_means(values),
         "effects": effects.collect::<Vec<_>>(),
         "lenth": margins.map(|it| json!({
             "pseudo_standard_error": it.pseudo_standard_error,
@@ -101,14 +100,8 @@ fn object(
     })
 }
 
-fn text(
-    design: &Design,
-    response: &str,
-    values: &[Vec<f64>],
-    contrasts: &[Contrast],
-    margins: Option<Lenth>,
-    all: bool,
-) -> String {
+fn text(of: &Analysis<'_>, all: bool) -> String {
+    let Analysis { design, response, values, contrasts, margins } = of;
     let part: Vec<String> = design.part.iter().map(|(name, value)| format!("{name}={value}, ")).collect();
     let part = part.concat();
     let repetitions = design.repetitions();
