@@ -65,19 +65,13 @@ pub fn command_line() -> clap::Command {
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
     #[cfg(target_os = "linux")]
-    if args.first().is_some_and(|name| name == EMULATOR) {
-        return emulator(args);
-    }
-    #[cfg(target_os = "linux")]
-    if let [_, load, option, arguments @ ..] = &args[..]
-        && load == "load"
-        && option == "--emulator"
-    {
-        return emulator(std::iter::once(EMULATOR.into()).chain(arguments.iter().cloned()).collect());
-    }
-    #[cfg(target_os = "linux")]
-    if args.get(1).is_some_and(|command| command == FLOOD) {
-        return emulator(args);
+    match &args[..] {
+        [name, ..] if name == EMULATOR => return emulator(args),
+        [_, load, option, arguments @ ..] if load == "load" && option == "--emulator" => {
+            return emulator(std::iter::once(EMULATOR.into()).chain(arguments.iter().cloned()).collect());
+        }
+        [_, command, ..] if command == FLOOD => return emulator(args),
+        _ => {}
     }
     rdt_program::signals::survive_file_size_limit();
     #[cfg(target_os = "linux")]

@@ -70,10 +70,10 @@ fn share(text: &str) -> Result<f64, String> {
 /// Two cells with the same levels and engine.
 struct Pair<'a> {
     cell: &'a Cell,
-    /// Values of A by seed.
-    before: BTreeMap<u64, f64>,
-    /// Values of B by seed.
-    after: BTreeMap<u64, f64>,
+    /// Mean of A.
+    before: Option<f64>,
+    /// Mean of B.
+    after: Option<f64>,
     ratio: Ratio,
 }
 
@@ -139,7 +139,7 @@ pub(super) fn compare(args: &CompareArgs) -> Result<u8, Failure> {
     } else {
         output::text(&text(&pairs, &outcomes, args))?;
     }
-    let is_unjudged = |pair: &Pair<'_>| matches!(pair.ratio, Ratio::Unknown(_)) && !pair.before.is_empty();
+    let is_unjudged = |pair: &Pair<'_>| matches!(pair.ratio, Ratio::Unknown(_)) && pair.before.is_some();
     Ok(match outcomes.contains(&Outcome::Worse) {
         true => CLAIM_FAILS,
         false if alone(&before) > 0 || pairs.iter().any(is_unjudged) => INCOMPLETE,
@@ -175,7 +175,8 @@ fn pairs<'a>(before: &'a Results, after: &Results, metric: &str) -> Vec<Pair<'a>
     let both = before.cells.iter().filter_map(|cell| Some((cell, *others.get(&key(cell))?)));
     both.map(|(cell, other)| {
         let (one, two) = (by_seed(before, cell, metric), by_seed(after, other, metric));
-        Pair { cell, ratio: Ratio::of(&one, &two), before: one, after: two }
+        let mean = |values: &BTreeMap<u64, f64>| mean(&values.values().copied().collect::<Vec<_>>());
+        Pair { cell, before: mean(&one), after: mean(&two), ratio: Ratio::of(&one, &two) }
     })
     .collect()
 }
@@ -237,7 +238,6 @@ impl Ratio {
 }
 
 fn object(pair: &Pair<'_>, outcome: Outcome, metric: &str) -> Value {
-    let values = |values: &BTreeMap<u64, f64>| values.values().copied().collect::<Vec<_>>();
     let (ratio, interval, paired, reason) = match &pair.ratio {
         Ratio::Identical => (Some(1.0), None, true, None),
         Ratio::Measured { comparison, is_paired } => {
@@ -252,8 +252,8 @@ fn object(pair: &Pair<'_>, outcome: Outcome, metric: &str) -> Value {
         "engine": pair.cell.physics.engine.word(),
         "factors": levels_json(&pair.cell.factors),
         "metric": metric,
-        format!("mean_a{unit}"): mean(&values(&pair.before)),
-        format!("mean_b{unit}"): mean(&values(&pair.after)),
+        format!("mean_a{unit}"): pair.before,
+        format!("mean_b{unit}"): pair.after,
         "ratio": ratio,
         "ratio_interval_95": interval,
         "is_paired": paired,
@@ -267,10 +267,7 @@ fn text(pairs: &[Pair<'_>], outcomes: &[Outcome], args: &CompareArgs) -> String 
     let mut rows = vec![["levels", "A", "B", "B / A", "95 %", ""].map(str::to_owned).to_vec()];
     for (pair, outcome) in pairs.iter().zip(outcomes) {
         let levels = format!("{} {}", pair.cell.physics.engine, levels_text(&pair.cell.factors, " "));
-        let shown = |values: &BTreeMap<u64, f64>| {
-            let values: Vec<f64> = values.values().copied().collect();
-            mean(&values).map_or_else(|| "-".to_owned(), |mean| unit.text(mean))
-        };
+        let shown = |mean: Option<f64>| mean.map_or_else(|| "-".to_owned(), |mean| unit.text(mean));
         let (ratio, interval) = match &pair.ratio {
             Ratio::Identical => ("1".to_owned(), "identical".to_owned()),
             Ratio::Measured { comparison, .. } => {
@@ -280,7 +277,7 @@ fn text(pairs: &[Pair<'_>], outcomes: &[Outcome], args: &CompareArgs) -> String 
             Ratio::Unknown(reason) => ("-".to_owned(), (*reason).to_owned()),
         };
         let word = outcome.word().to_owned();
-        rows.push(vec![levels, shown(&pair.before), shown(&pair.after), ratio, interval, word]);
+        rows.push(vec![levels, shown(pair.before), shown(pair.after), ratio, interval, word]);
     }
     let count = |wanted: Outcome| outcomes.iter().filter(|it| **it == wanted).count();
     format!(

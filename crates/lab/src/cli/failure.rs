@@ -74,13 +74,22 @@ impl Failure {
         ))
     }
 
+    /// Returns the failure of a command whose experiments have none of the engines asked for.
+    pub(super) fn no_engine() -> Self {
+        let what = "none of these experiments has one of these engines";
+        Self::Usage(format!("{what}; 'rdt-lab list' prints the engines of each"))
+    }
+
     pub(super) fn code(&self) -> u8 {
         match self {
             Self::Usage(_) | Self::Campaign(CampaignError::TooMany(_)) => USAGE,
             Self::Read(..) | Self::NoResults(_) => NO_INPUT,
+            Self::Campaign(CampaignError::Store(error)) | Self::Store(error) => match error {
+                StoreError::Read(..) => NO_INPUT,
+                StoreError::Foreign { .. } | StoreError::Differ(_) => DATA,
+            },
             Self::Create(..) | Self::Campaign(CampaignError::Create(..)) => CANNOT_CREATE,
             Self::Output(_) | Self::Write(..) | Self::Campaign(CampaignError::Write(..)) => IO,
-            Self::Campaign(CampaignError::Store(error)) | Self::Store(error) => store_code(error),
             Self::Unavailable(_) => UNAVAILABLE,
             Self::Data(_) | Self::Campaign(CampaignError::Seed { .. }) => DATA,
             Self::Campaign(CampaignError::Engine(error)) | Self::Engine(error) => match error {
@@ -97,13 +106,6 @@ impl Failure {
                 | LoadError::Congestion(..) => USAGE,
             },
         }
-    }
-}
-
-fn store_code(error: &StoreError) -> u8 {
-    match error {
-        StoreError::Read(..) => NO_INPUT,
-        StoreError::Foreign { .. } | StoreError::Differ(_) => DATA,
     }
 }
 

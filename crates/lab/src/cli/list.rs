@@ -170,10 +170,7 @@ pub(super) fn plan(args: &PlanArgs) -> Result<u8, Failure> {
         planned.extend(with_engines(name, args, names.len() > 1)?.map(|plan| (*name, plan)));
     }
     if planned.is_empty() {
-        return Err(Failure::Usage(
-            "none of these experiments has one of these engines; 'rdt-lab list' prints the engines of each"
-                .to_owned(),
-        ));
+        return Err(Failure::no_engine());
     }
     if args.json {
         return planned.iter().try_for_each(|(_, plan)| output::json(&plan.to_json())).map(|()| 0);

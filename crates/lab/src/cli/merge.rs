@@ -12,6 +12,7 @@ use super::load::{Loaded, load, results_in};
 use super::output;
 use super::run::keep_experiment;
 use super::{talk_all, verdicts};
+use crate::cell::CellId;
 use crate::journal::{JOURNAL_FOLDER, Store, copy_series, encode, write_whole};
 use crate::record::Record;
 use crate::run::EXPERIMENT_FILE;
@@ -72,7 +73,7 @@ fn one(sources: &[PathBuf], target: &Path, args: &MergeArgs) -> Result<(), Failu
     refuse_other_journals(target)?;
     let loaded = same_experiment(sources)?;
     let store = Store::read(sources)?;
-    check_seeds(&loaded, sources, &store)?;
+    verdicts::campaign(&loaded, &sources[0]).check_seeds(&store)?;
     talk_all(&store.remarks());
     write(&store, target, args.canonical).map_err(|error| Failure::Write(target.to_owned(), error))?;
     keep_experiment(target, &loaded.experiment)?;
@@ -125,14 +126,12 @@ fn same_experiment(sources: &[PathBuf]) -> Result<Loaded, Failure> {
         if other.experiment.text == loaded.experiment.text {
             continue;
         }
-        let cells =
-            |it: &Loaded| it.plan.distinct().map(|cell| (cell.id, it.plan.seed(cell, 0))).collect::<Vec<_>>();
-        let (mut ours, mut theirs) = (cells(&loaded), cells(&other));
-        ours.sort_unstable();
-        theirs.sort_unstable();
+        let seeds = |it: &Loaded| -> BTreeMap<CellId, u64> {
+            it.plan.distinct().map(|cell| (cell.id, it.plan.seed(cell, 0))).collect()
+        };
+        let (ours, theirs) = (seeds(&loaded), seeds(&other));
         if ours != theirs {
-            let ids = |cells: &[(crate::cell::CellId, u64)]| cells.iter().map(|it| it.0).collect::<Vec<_>>();
-            let what = if ids(&ours) == ids(&theirs) { "seeds" } else { "cells" };
+            let what = if ours.keys().eq(theirs.keys()) { "seeds" } else { "cells" };
             return Err(Failure::Data(format!(
                 "{} and {} have different {what}: merge results of one experiment only",
                 file(first).display(),
@@ -141,13 +140,6 @@ fn same_experiment(sources: &[PathBuf]) -> Result<Loaded, Failure> {
         }
     }
     Ok(loaded)
-}
-
-/// Fails if a record has another seed than the experiment gives it.
-fn check_seeds(loaded: &Loaded, sources: &[PathBuf], store: &Store) -> Result<(), Failure> {
-    let folder = sources.first().map_or(Path::new("."), PathBuf::as_path);
-    verdicts::campaign(loaded, folder).check_seeds(store)?;
-    Ok(())
 }
 
 /// Writes the journal and copies the series. The journal appears whole or not at all.
@@ -160,11 +152,10 @@ fn write(store: &Store, target: &Path, canonical: bool) -> std::io::Result<()> {
 fn write_lines(store: &Store, target: &Path, file: &Path, canonical: bool) -> std::io::Result<()> {
     let mut out = std::io::BufWriter::new(fs::File::create(file)?);
     for record in store.records() {
-        if let Some((journal, _)) = store.place(record.cell, record.rep) {
-            // A journal is two levels below the folder of results.
-            if let Some(source) = journal.parent().and_then(Path::parent) {
-                copy_series(source, target, record.cell, record.rep)?;
-            }
+        // A journal is two levels below the folder of results.
+        let place = store.place(record.cell, record.rep);
+        if let Some(source) = place.and_then(|(journal, _)| journal.parent()?.parent()) {
+            copy_series(source, target, record.cell, record.rep)?;
         }
         let line = if canonical {
             encode(&Record { wall_ms: 0, tool: String::new(), host: String::new(), ..record.clone() })

@@ -115,10 +115,7 @@ pub(super) fn run(args: &RunArgs) -> Result<u8, Failure> {
         loaded.extend(chosen(name, args)?);
     }
     if loaded.is_empty() {
-        return Err(Failure::Usage(
-            "none of these experiments has one of these engines; 'rdt-lab list' prints the engines of each"
-                .to_owned(),
-        ));
+        return Err(Failure::no_engine());
     }
     let (mut worst, started) = (0, clock::now());
     let detail = match (args.json, args.verbose, loaded.len()) {
@@ -284,18 +281,17 @@ fn hours(time: Duration) -> String {
 
 /// Progress: a bar on a terminal, else a line each 10 s on the standard error. With `--json` the
 /// lines are events on the standard output.
-struct Display {
-    name: String,
+struct Display<'a> {
+    name: &'a str,
+    args: &'a RunArgs,
     bar: Option<ProgressBar>,
-    is_quiet: bool,
-    is_json: bool,
     stamp: EventStamp,
     /// Time of the latest line or estimate. `None` before the first event.
     told: Option<Instant>,
 }
 
-impl Display {
-    fn new(name: &str, args: &RunArgs, started: Instant) -> Self {
+impl<'a> Display<'a> {
+    fn new(name: &'a str, args: &'a RunArgs, started: Instant) -> Self {
         let bar = (!args.quiet && io::stderr().is_terminal()).then(|| {
             let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr_with_hz(4));
             let template = "{prefix} {bar:30} {pos}/{len} repetitions{msg}";
@@ -307,14 +303,7 @@ impl Display {
         });
         // The first event comes with the first repetition: it shows what is to be done.
         let told = (!args.json).then_some(started);
-        Self {
-            name: name.to_owned(),
-            bar,
-            is_quiet: args.quiet,
-            is_json: args.json,
-            stamp: EventStamp::new(started),
-            told,
-        }
+        Self { name, args, bar, stamp: EventStamp::new(started), told }
     }
 
     fn show(&mut self, now: &Progress) {
@@ -323,13 +312,13 @@ impl Display {
             bar.set_length(now.wanted);
             bar.set_position(now.done);
         }
-        let interval = if self.bar.is_some() && !self.is_json { BAR_INTERVAL } else { PROGRESS_INTERVAL };
-        if self.is_quiet || self.told.is_some_and(|told| time.duration_since(told) < interval) {
+        let interval = if self.bar.is_some() && !self.args.json { BAR_INTERVAL } else { PROGRESS_INTERVAL };
+        if self.args.quiet || self.told.is_some_and(|told| time.duration_since(told) < interval) {
             return;
         }
         self.told = Some(time);
         let left = now.left(time);
-        if self.is_json {
+        if self.args.json {
             // If nothing can be printed, the verdicts cannot either, and are an error.
             let _ = output::json(&self.stamp.at(
                 time,
@@ -345,7 +334,7 @@ impl Display {
         let left = left.map_or_else(String::new, |left| format!(", about {} left", hours(left)));
         match &self.bar {
             Some(bar) => bar.set_message(left),
-            None if self.is_json => {}
+            None if self.args.json => {}
             None => talk(&format!("{}: {} of {} repetitions{left}", self.name, now.done, now.wanted)),
         }
     }
@@ -354,7 +343,7 @@ impl Display {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
-        if !self.is_json || self.is_quiet {
+        if !self.args.json || self.args.quiet {
             return Ok(());
         }
         let (failed, host_limited) = finished.results.unusable();
