@@ -38,8 +38,10 @@ pub(super) struct DoctorArgs {
 /// Description of what was found, or the remedy.
 type Found = Result<String, String>;
 
-/// Names of what engines or commands need, these engines or commands, and how each is looked for.
-const CHECKS: [(&str, &str, fn() -> Found); 8] = [
+/// Name of what engines or commands need, these engines or commands, and how it is looked for.
+type Check = (&'static str, &'static str, fn() -> Found);
+
+const CHECKS: [Check; 8] = [
     ("cores", "kernel, real", processors),
     ("namespaces and TUN", "kernel, real, command", namespaces),
     ("congestion controls", "kernel", controls),

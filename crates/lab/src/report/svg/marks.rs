@@ -16,15 +16,14 @@ pub(super) fn draw_layer(out: &mut String, panel: &Panel, layer: &Layer, area: &
     let rows = &layer.rows;
     let x = |row: &Row| px(area.x(panel, row.x));
     let y = |value: f64| px(area.y(panel, value));
+    let dot = |row: &Row| format!("M{} {}h0", x(row), y(row.y));
     let rule = |row: &Row| format!("M{} {}v{}", x(row), px(area.y), px(area.h));
     let one_path = match layer.mark {
         Mark::Line if rows.len() > DENSE => Some(("line", THINNED, dense_line(panel, rows, area))),
         Mark::Line => Some(("line", "", line(panel, rows, area))),
         Mark::Steps => Some(("line", "", steps(panel, rows, area))),
         Mark::Band => Some(("area", "", band(panel, rows, area))),
-        Mark::Dots => {
-            Some(("line", "", rows.iter().map(|row| format!("M{} {}h0", x(row), y(row.y))).collect()))
-        }
+        Mark::Dots => Some(("line", "", rows.iter().map(dot).collect())),
         Mark::Segments => {
             let segment = |row: &Row| {
                 let [low, high] = [row.low, row.high].map(|end| y(end.unwrap_or(row.y)));
