@@ -92,36 +92,22 @@ pub struct Ledger {
     pub delivered_bytes: u64,
     /// Packets dropped for [`DropCause::Loss`].
     pub dropped_loss: u64,
-    /// Payload bytes dropped for [`DropCause::Loss`].
-    pub dropped_loss_bytes: u64,
     /// Packets dropped for [`DropCause::Outage`].
     pub dropped_outage: u64,
-    /// Payload bytes dropped for [`DropCause::Outage`].
-    pub dropped_outage_bytes: u64,
     /// Packets dropped for [`DropCause::TooLong`].
     pub dropped_mtu: u64,
-    /// Payload bytes dropped for [`DropCause::TooLong`].
-    pub dropped_mtu_bytes: u64,
     /// Packets dropped for [`DropCause::QueueFull`].
     pub dropped_queue: u64,
-    /// Payload bytes dropped for [`DropCause::QueueFull`].
-    pub dropped_queue_bytes: u64,
     /// Packets dropped for [`DropCause::Head`].
     pub dropped_head: u64,
-    /// Payload bytes dropped for [`DropCause::Head`].
-    pub dropped_head_bytes: u64,
     /// Packets dropped for [`DropCause::Congestion`].
     pub dropped_congestion: u64,
-    /// Payload bytes dropped for [`DropCause::Congestion`].
-    pub dropped_congestion_bytes: u64,
     /// Packets dropped for [`DropCause::Aqm`].
     pub dropped_aqm: u64,
-    /// Payload bytes dropped for [`DropCause::Aqm`].
-    pub dropped_aqm_bytes: u64,
     /// Packets dropped for [`DropCause::Memory`].
     pub dropped_memory: u64,
-    /// Payload bytes dropped for [`DropCause::Memory`].
-    pub dropped_memory_bytes: u64,
+    /// Payload bytes of all dropped packets.
+    pub dropped_bytes: u64,
     /// Packets inside the link when it was discarded.
     pub discarded: u64,
     /// Payload bytes inside the link when it was discarded.
@@ -153,34 +139,24 @@ pub struct Ledger {
 impl Ledger {
     /// Returns the number of packets dropped for `cause`.
     pub const fn dropped(&self, cause: DropCause) -> u64 {
-        self.drops(cause).0
-    }
-
-    /// Returns the payload bytes dropped for `cause`.
-    pub const fn dropped_bytes(&self, cause: DropCause) -> u64 {
-        self.drops(cause).1
-    }
-
-    const fn drops(&self, cause: DropCause) -> (u64, u64) {
         match cause {
-            DropCause::Loss => (self.dropped_loss, self.dropped_loss_bytes),
-            DropCause::Outage => (self.dropped_outage, self.dropped_outage_bytes),
-            DropCause::TooLong => (self.dropped_mtu, self.dropped_mtu_bytes),
-            DropCause::QueueFull => (self.dropped_queue, self.dropped_queue_bytes),
-            DropCause::Head => (self.dropped_head, self.dropped_head_bytes),
-            DropCause::Congestion => (self.dropped_congestion, self.dropped_congestion_bytes),
-            DropCause::Aqm => (self.dropped_aqm, self.dropped_aqm_bytes),
-            DropCause::Memory => (self.dropped_memory, self.dropped_memory_bytes),
+            DropCause::Loss => self.dropped_loss,
+            DropCause::Outage => self.dropped_outage,
+            DropCause::TooLong => self.dropped_mtu,
+            DropCause::QueueFull => self.dropped_queue,
+            DropCause::Head => self.dropped_head,
+            DropCause::Congestion => self.dropped_congestion,
+            DropCause::Aqm => self.dropped_aqm,
+            DropCause::Memory => self.dropped_memory,
         }
     }
 
     /// Returns whether every packet and byte sent or duplicated is counted exactly once.
     pub fn balances(&self) -> bool {
         let dropped: u64 = DropCause::ALL.iter().map(|&cause| self.dropped(cause)).sum();
-        let dropped_bytes: u64 = DropCause::ALL.iter().map(|&cause| self.dropped_bytes(cause)).sum();
         self.sent + self.duplicated == self.delivered + dropped + self.discarded + self.in_flight
             && self.sent_bytes + self.duplicated_bytes
-                == self.delivered_bytes + dropped_bytes + self.discarded_bytes + self.in_flight_bytes
+                == self.delivered_bytes + self.dropped_bytes + self.discarded_bytes + self.in_flight_bytes
     }
 
     /// Adds the counters of another link. If both ledgers balance, the sum balances too.
@@ -200,11 +176,9 @@ impl Ledger {
             };
         }
         add_up! {
-            sent sent_bytes duplicated duplicated_bytes delivered delivered_bytes dropped_loss dropped_loss_bytes
-            dropped_outage dropped_outage_bytes dropped_mtu dropped_mtu_bytes dropped_queue dropped_queue_bytes
-            dropped_head dropped_head_bytes dropped_congestion dropped_congestion_bytes dropped_aqm dropped_aqm_bytes
-            dropped_memory dropped_memory_bytes discarded discarded_bytes in_flight in_flight_bytes
-            corrupted reordered fragmented fragments marked
+            sent sent_bytes duplicated duplicated_bytes delivered delivered_bytes dropped_loss dropped_outage
+            dropped_mtu dropped_queue dropped_head dropped_congestion dropped_aqm dropped_memory dropped_bytes
+            discarded discarded_bytes in_flight in_flight_bytes corrupted reordered fragmented fragments marked
         }
         self.max_occupancy = self.max_occupancy.max(after.max_occupancy);
         self.busy = self.busy.saturating_add(after.busy.saturating_sub(before.busy));
@@ -230,18 +204,17 @@ impl Ledger {
 
     /// Counts a drop of a packet that does not count as in flight.
     pub(crate) fn on_dropped(&mut self, cause: DropCause, bytes: u64) {
-        let (packets, total) = match cause {
-            DropCause::Loss => (&mut self.dropped_loss, &mut self.dropped_loss_bytes),
-            DropCause::Outage => (&mut self.dropped_outage, &mut self.dropped_outage_bytes),
-            DropCause::TooLong => (&mut self.dropped_mtu, &mut self.dropped_mtu_bytes),
-            DropCause::QueueFull => (&mut self.dropped_queue, &mut self.dropped_queue_bytes),
-            DropCause::Head => (&mut self.dropped_head, &mut self.dropped_head_bytes),
-            DropCause::Congestion => (&mut self.dropped_congestion, &mut self.dropped_congestion_bytes),
-            DropCause::Aqm => (&mut self.dropped_aqm, &mut self.dropped_aqm_bytes),
-            DropCause::Memory => (&mut self.dropped_memory, &mut self.dropped_memory_bytes),
-        };
-        *packets += 1;
-        *total += bytes;
+        *match cause {
+            DropCause::Loss => &mut self.dropped_loss,
+            DropCause::Outage => &mut self.dropped_outage,
+            DropCause::TooLong => &mut self.dropped_mtu,
+            DropCause::QueueFull => &mut self.dropped_queue,
+            DropCause::Head => &mut self.dropped_head,
+            DropCause::Congestion => &mut self.dropped_congestion,
+            DropCause::Aqm => &mut self.dropped_aqm,
+            DropCause::Memory => &mut self.dropped_memory,
+        } += 1;
+        self.dropped_bytes += bytes;
     }
 
     /// Counts an admitted packet. `busy` is its serialisation time; for `occupancy` see

@@ -176,7 +176,7 @@ fn drop_head_keeps_newest_and_signals_sooner() {
     let out: Vec<_> = drain(&mut link).iter().map(|d| (d.tag, d.due - now)).collect();
     assert_eq!(out, [(0, ms(21)), (5, ms(22)), (6, ms(23)), (7, ms(24))]);
     let ledger = link.ledger();
-    assert_eq!((ledger.dropped_head, ledger.dropped_head_bytes, ledger.dropped_queue), (4, 5_000, 0));
+    assert_eq!((ledger.dropped_head, ledger.dropped_bytes, ledger.dropped_queue), (4, 5_000, 0));
     assert_eq!((ledger.max_occupancy, ledger.busy), (3, ms(4)));
 }
 

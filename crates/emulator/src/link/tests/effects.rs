@@ -97,7 +97,7 @@ fn mtu_counts_overhead_and_changes_in_time() {
     assert_eq!(pushed(&mut link, 9, 500), Ok(()));
     assert_eq!(pushed(&mut link, 10, 500), Err(DropCause::TooLong));
     assert_eq!(pushed(&mut link, 10, 499), Ok(()));
-    assert_eq!(link.ledger().dropped_mtu_bytes, 1_001);
+    assert_eq!(link.ledger().dropped_bytes, 1_001);
 }
 
 #[test]
