@@ -70,31 +70,6 @@
 //! let delivery = link.pop(now + Duration::from_millis(60)).expect("it is due");
 //! assert_eq!(delivery.due, now + Duration::from_millis(54));
 //! ```
-//!
-//! # Map
-//!
-//! | module | owns |
-//! |--------|------|
-//! | `bitrate`, `probability` | [`Bitrate`], [`Probability`] |
-//! | `config` | [`LinkConfig`]: the settings of one link |
-//! | `delay` | propagation delay, [`Jitter`], [`Reorder`] |
-//! | `delay_histogram` | [`DelayHistogram`]: queueing delays, or lateness |
-//! | `draw` | the hash that replaces a random generator |
-//! | `impairments` | duplication, corruption, and the checks of [`Outage`] and [`Mtu`] |
-//! | `ledger` | [`Ledger`]: counters of delivered and dropped packets |
-//! | `link` | [`Link`]: the stages in order, and the packets inside |
-//! | `loss` | [`Loss`]: which packets are lost before the queue |
-//! | `mtu`, `outage` | [`Mtu`], [`Outage`] |
-//! | `packet` | [`Packet`] |
-//! | `path` | [`Path`]: two links, and common configurations |
-//! | `preset` | paths by name (feature `spec`) |
-//! | `queue` | [`QueueLimit`], [`Discipline`], [`Marking`] |
-//! | `rate` | the serialiser: when service of a packet starts and ends |
-//! | `schedule` | [`Schedule`]: a value that changes at given times |
-//! | `spec` | paths as text: TOML and command-line flags (feature `spec`) |
-//! | `time` | arithmetic on `Instant` that saturates |
-//! | `units` | parsers of rates, times, sizes and probabilities |
-//! | `wifi` | [`WifiConfig`]: an 802.11 cell, half-duplex; [`Air`]: one cell of several paths |
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -136,8 +111,6 @@ pub use mtu::{Frames, Mtu, Oversize};
 pub use outage::Outage;
 pub use packet::Packet;
 pub use path::{ClassicLink, Path, PathConfig};
-#[cfg(feature = "spec")]
-pub use preset::{Preset, UnknownPreset};
 pub use probability::Probability;
 pub use queue::*;
 pub use rate::{TRACE_OPPORTUNITY_BYTES, Trace, TraceError, VaryingRate};

@@ -17,7 +17,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::path::{PathConfig, halves};
-use crate::preset::Preset;
+use crate::preset::{self, PRESETS};
 use link::LinkSpec;
 use values::Value;
 
@@ -85,11 +85,6 @@ impl PathSpec {
         path.assign(document.assignments)?;
         let destinations = document.destinations.into_iter().map(DestinationSpec::new);
         Ok((path, destinations.collect::<Result<_, _>>()?))
-    }
-
-    /// Returns the specification of a preset.
-    pub fn preset(preset: Preset) -> Result<Self, SpecError> {
-        Self::from_toml(preset.toml())
     }
 
     /// Sets one key, as a flag does: `--rate-reverse 1mbit` is the scope [`Scope::Reverse`], the
@@ -220,13 +215,15 @@ impl PathSpec {
             (Key::Link(key), Scope::Reverse) => self.reverse.set(key, text).map_err(explained),
             (_, Scope::Forward | Scope::Reverse) => Err("it applies to both directions together".to_owned()),
             (Key::Preset, Scope::Both) => {
-                let preset = text.parse::<Preset>().map_err(|error| {
-                    match key::nearest(&text.to_ascii_lowercase(), Preset::ALL.map(Preset::name)) {
+                let Some((_, toml)) = PRESETS.into_iter().find(|(name, _)| *name == text.trim()) else {
+                    return Err(match key::nearest(&text.to_ascii_lowercase(), preset::names()) {
                         Some(nearest) => format!("there is no preset '{text}'; did you mean '{nearest}'?"),
-                        None => error.to_string(),
-                    }
-                })?;
-                let preset = Self::preset(preset).map_err(|error| error.to_string())?;
+                        None => {
+                            format!("there is no preset '{text}'; there are {}", preset::names().join(", "))
+                        }
+                    });
+                };
+                let preset = Self::from_toml(toml).map_err(|error| error.to_string())?;
                 *self = Self { seed: self.seed, ..preset };
                 Ok(())
             }

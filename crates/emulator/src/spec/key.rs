@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::preset::Preset;
+use crate::preset;
 use crate::queue::Discipline;
 use crate::units::one_of;
 
@@ -208,7 +208,7 @@ impl Key {
     /// Returns the accepted values, as the end of a sentence.
     pub fn allowed(self) -> String {
         let names = match self {
-            Self::Preset => one_of(Preset::ALL.map(Preset::name)),
+            Self::Preset => one_of(preset::names()),
             Self::Link(LinkKey::Discipline) => Discipline::names(),
             Self::Link(_) | Self::Seed | Self::Rtt => String::new(),
         };
