@@ -113,10 +113,12 @@ pub use packet::Packet;
 pub use path::{ClassicLink, Path, PathConfig};
 pub use probability::Probability;
 pub use queue::*;
-pub use rate::{TRACE_OPPORTUNITY_BYTES, Trace, TraceError, VaryingRate};
+pub use rate::{TRACE_OPPORTUNITY_BYTES, Trace, VaryingRate};
 pub use rdt_datagram::Ecn;
 pub use schedule::Schedule;
-pub use units::{UnitError, parse_bitrate, parse_bytes, parse_duration, parse_probability, parse_queue_size};
+pub use units::{
+    NotationError, UnitError, parse_bitrate, parse_bytes, parse_duration, parse_probability, parse_queue_size,
+};
 pub use wifi::{
-    Air, AirtimeParts, BackOff, NoStation, Preamble, SlotTime, WifiConfig, WifiError, WifiRate, WifiStandard,
+    Air, AirtimeParts, BackOff, NoStation, Preamble, SlotTime, WifiConfig, WifiRate, WifiStandard,
 };

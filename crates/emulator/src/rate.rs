@@ -17,7 +17,7 @@ use crate::time::saturating_add;
 use crate::wifi::{Medium, Turn, WifiConfig};
 use steps::Steps;
 
-pub use trace::{TRACE_OPPORTUNITY_BYTES, Trace, TraceError};
+pub use trace::{TRACE_OPPORTUNITY_BYTES, Trace};
 
 /// A rate that varies with time, counted from the start of the link
 /// ([`Link::start`](crate::Link::start)). The whole course of the rate is known beforehand, so that

@@ -10,6 +10,11 @@ use crate::bitrate::Bitrate;
 use crate::probability::Probability;
 use crate::queue::QueueSize;
 
+/// Why a text is no queue discipline, no trace or no 802.11 cell: a sentence that quotes what is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NotationError(pub(crate) String);
+
 /// Error of a parser: why the text is not the expected quantity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

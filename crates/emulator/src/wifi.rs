@@ -61,7 +61,6 @@ use phy::duration;
 
 pub use air::{Air, NoStation};
 pub use config::{AirtimeParts, BackOff, WifiConfig};
-pub use parse::WifiError;
 pub use phy::{Preamble, SlotTime, WifiRate, WifiStandard};
 
 /// Airtime that one link uses for one or several packets.

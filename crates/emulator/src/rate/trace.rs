@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use crate::bitrate::Bitrate;
 use crate::packet::Service;
 use crate::time::{nanos_since, saturating_add};
+use crate::units::NotationError;
 
 /// Bytes that can be sent at one opportunity: a full packet and the TUN header that mahimahi adds
 /// to each packet (`PACKET_SIZE` in its `link_queue.hh`).
@@ -36,54 +37,37 @@ pub struct Trace {
     opportunities: Arc<[u64]>,
 }
 
-/// Error of [`Trace::parse`]: why a text is not a trace.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum TraceError {
-    /// A line is not a number of milliseconds.
-    #[error("line {line} of the trace is '{text}', not a whole number of milliseconds")]
-    Malformed {
-        /// Line number, from 1.
-        line: usize,
-        /// The text of the line.
-        text: String,
-    },
-    /// A time is earlier than that of the line before.
-    #[error("line {line} of the trace goes back in time")]
-    Unordered {
-        /// Line number, from 1.
-        line: usize,
-    },
-    /// The trace is empty, or its period (the last time) is zero.
-    #[error("the trace has no opportunity after 0 ms: its last time is the period with which it repeats")]
-    Empty,
-}
-
 impl Trace {
     /// Parses a trace: each line is the time of one opportunity in whole milliseconds, in ascending
     /// order. Equal times are allowed. Blank lines and a byte-order mark are ignored.
-    pub fn parse(text: &str) -> Result<Self, TraceError> {
+    pub fn parse(text: &str) -> Result<Self, NotationError> {
         let mut times: Vec<u64> = Vec::new();
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         for (n, text) in text.lines().map(str::trim).enumerate().filter(|(_, text)| !text.is_empty()) {
             let line = n + 1;
             let time = text.parse::<u64>().ok().and_then(|millis| millis.checked_mul(NS_PER_MS));
-            let time = time.ok_or_else(|| TraceError::Malformed { line, text: text.to_owned() })?;
+            let time = time.ok_or_else(|| {
+                NotationError(format!(
+                    "line {line} of the trace is '{text}', not a whole number of milliseconds"
+                ))
+            })?;
             if times.last().is_some_and(|&last| last > time) {
-                return Err(TraceError::Unordered { line });
+                return Err(NotationError(format!("line {line} of the trace goes back in time")));
             }
             times.push(time);
         }
         match times.last() {
-            None | Some(0) => Err(TraceError::Empty),
+            None | Some(0) => Err(NotationError(
+                "the trace has no opportunity after 0 ms: its last time is the period with which it repeats"
+                    .to_owned(),
+            )),
             Some(_) => Ok(Self { opportunities: times.into() }),
         }
     }
 
     /// Returns the mean rate that the trace gives packets of 1500 bytes.
     pub fn mean_rate(&self) -> Bitrate {
-        // The product fits in 128 bits: fewer than 2^61 opportunities fit in memory, and the other
-        // factors are below 2^14 and 2^30.
+        // Fits in 128 bits: below 2^61 opportunities fit in memory, times less than 2^14 and 2^30.
         let work = self.opportunities.len() as u128 * u128::from(FULL_PACKET_BYTES) * 8 * 1_000_000_000;
         Bitrate::from_bps(u64::try_from(work / u128::from(self.period())).unwrap_or(u64::MAX))
     }
@@ -212,7 +196,8 @@ mod tests {
             assert_eq!(Trace::parse(text).unwrap_err().to_string(), message);
         }
         for text in ["", "\n", "0\n0\n"] {
-            assert_eq!(Trace::parse(text), Err(TraceError::Empty), "{text:?}");
+            let message = Trace::parse(text).unwrap_err().to_string();
+            assert!(message.starts_with("the trace has no opportunity after 0 ms: "), "{text:?}: {message}");
         }
         assert!(Trace::parse(&u64::MAX.to_string()).is_err());
     }

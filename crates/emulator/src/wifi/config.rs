@@ -5,11 +5,11 @@
 use std::num::NonZeroU8;
 use std::time::Duration;
 
-use super::WifiError;
 use super::contention::{Contention, PER_MILLION};
 use super::phy::{Preamble, Radio, SlotTime, Timing, WifiRate, WifiStandard, duration};
 use crate::bitrate::Bitrate;
 
+use crate::units::NotationError;
 /// Settings of the 802.11 cell through which a link sends.
 ///
 /// [`WifiConfig::a`], [`b`](Self::b) and [`g`](Self::g) are cells of one station and its access
@@ -23,7 +23,7 @@ use crate::bitrate::Bitrate;
 /// assert_eq!(format!("{:.2}", saturated(WifiConfig::b())), "6.25");
 /// assert_eq!(format!("{:.2}", saturated(WifiConfig::g())), "23.61");
 /// assert_eq!(format!("{:.2}", saturated("wifi-g:slot=short".parse()?)), "29.89");
-/// # Ok::<(), rdt_emulator::WifiError>(())
+/// # Ok::<(), rdt_emulator::NotationError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WifiConfig {
@@ -144,8 +144,9 @@ impl WifiConfig {
     pub const MTU: u32 = MAX_MSDU_BYTES - LLC_SNAP_BYTES;
 
     /// Checks that the standard has the rates and options of these settings.
-    pub fn check(&self) -> Result<(), WifiError> {
+    pub fn check(&self) -> Result<(), NotationError> {
         let standard = self.standard;
+        let refuse = |why: String| Err(NotationError(why));
         for rate in [self.rate, self.basic_rate] {
             let exists = match standard {
                 WifiStandard::A => !rate.is_dsss(),
@@ -153,7 +154,7 @@ impl WifiConfig {
                 WifiStandard::G => true,
             };
             if !exists {
-                return Err(WifiError::NoSuchRate { standard, rate });
+                return refuse(format!("{standard} has no rate of {rate}: {}", rates(standard)));
             }
         }
         let only_elsewhere = [
@@ -162,13 +163,18 @@ impl WifiConfig {
             (standard != WifiStandard::G && self.protection.is_some(), "protection"),
         ];
         if let Some((_, what)) = only_elsewhere.into_iter().find(|(meant, _)| *meant) {
-            return Err(WifiError::UnsupportedOption { standard, what });
+            return refuse(format!("{standard} has no {what}"));
         }
         if self.shared && self.via_access_point {
-            return Err(WifiError::SharedViaAccessPoint);
+            return refuse(
+                "'via-ap' and 'shared' exclude each other: with 'shared' the access point is between two links"
+                    .to_owned(),
+            );
         }
         match self.protection {
-            Some(rate) if !rate.is_dsss() => Err(WifiError::InvalidProtectionRate { rate }),
+            Some(rate) if !rate.is_dsss() => refuse(format!(
+                "stations of 802.11b do not understand protection at {rate}: it is sent at 1, 2, 5.5 or 11 Mbit/s"
+            )),
             _ => Ok(()),
         }
     }

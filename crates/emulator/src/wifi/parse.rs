@@ -8,82 +8,9 @@ use std::time::Duration;
 use super::config::{BackOff, WifiConfig};
 use super::phy::{Preamble, SlotTime, WifiRate, WifiStandard};
 use crate::schedule::Schedule;
-use crate::units::{UnitError, parse_bitrate, parse_bytes, parse_duration};
+use crate::units::{NotationError, UnitError, parse_bitrate, parse_bytes, parse_duration};
 
-/// Why a text or a configuration is not a valid 802.11 cell.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum WifiError {
-    /// The text does not begin with a standard.
-    #[error(
-        "'{input}' is not an 802.11 cell: write wifi-a, wifi-b or wifi-g, with options after a colon, as in \
-         wifi-b:preamble=short,rts"
-    )]
-    UnknownCell {
-        /// The text as given.
-        input: String,
-    },
-    /// An option does not exist.
-    #[error(
-        "'{option}' is not an option of an 802.11 cell: the options are rate=, basic=, preamble=, slot=, rts, \
-         protection, stations=, via-ap, backoff= and shared"
-    )]
-    UnknownOption {
-        /// The option as given.
-        option: String,
-    },
-    /// An option has a value that does not exist for it.
-    #[error("'{option}' is not {expected}")]
-    BadValue {
-        /// The option as given. If its value has steps: the step that is wrong.
-        option: String,
-        /// The valid values of the option, with examples.
-        expected: &'static str,
-    },
-    /// The value of an option is not a valid quantity.
-    #[error("in '{option}': {source}")]
-    BadQuantity {
-        /// The option as given.
-        option: String,
-        /// The error in the value.
-        source: UnitError,
-    },
-    /// An option is given twice.
-    #[error("'{option}' repeats an option")]
-    DuplicateOption {
-        /// The second occurrence of the option.
-        option: String,
-    },
-    /// The standard does not have the configured rate.
-    #[error("{standard} has no rate of {rate}: {}", rates(*standard))]
-    NoSuchRate {
-        /// The configured standard.
-        standard: WifiStandard,
-        /// The rate that the standard does not have.
-        rate: WifiRate,
-    },
-    /// The standard does not have a configured option.
-    #[error("{standard} has no {what}")]
-    UnsupportedOption {
-        /// The configured standard.
-        standard: WifiStandard,
-        /// The option that the standard does not have.
-        what: &'static str,
-    },
-    /// The access point repeats frames of its own accord, and is a station besides.
-    #[error("'via-ap' and 'shared' exclude each other: with 'shared' the access point is between two links")]
-    SharedViaAccessPoint,
-    /// The rate of protection is not an 802.11b rate.
-    #[error(
-        "stations of 802.11b do not understand protection at {rate}: it is sent at 1, 2, 5.5 or 11 Mbit/s"
-    )]
-    InvalidProtectionRate {
-        /// The configured rate of protection.
-        rate: WifiRate,
-    },
-}
-
-const fn rates(standard: WifiStandard) -> &'static str {
+pub(super) const fn rates(standard: WifiStandard) -> &'static str {
     match standard {
         WifiStandard::A => "it has 6, 9, 12, 18, 24, 36, 48 and 54 Mbit/s",
         WifiStandard::B => "it has 1, 2, 5.5 and 11 Mbit/s",
@@ -108,15 +35,14 @@ const fn rates(standard: WifiStandard) -> &'static str {
 ///
 /// Letter case is ignored. A bit rate in steps is an error; see `Schedule<WifiConfig>`.
 impl FromStr for WifiConfig {
-    type Err = WifiError;
+    type Err = NotationError;
 
-    fn from_str(input: &str) -> Result<Self, WifiError> {
+    fn from_str(input: &str) -> Result<Self, NotationError> {
         let cells: Schedule<Self> = input.parse()?;
         if cells.is_constant() {
             Ok(cells.at(Duration::ZERO))
         } else {
-            let expected = "a cell with a single bit rate";
-            Err(WifiError::BadValue { option: input.to_owned(), expected })
+            Err(NotationError(format!("'{input}' is not a cell with a single bit rate")))
         }
     }
 }
@@ -126,16 +52,21 @@ impl FromStr for WifiConfig {
 /// separates the options. Each step has the time from which it holds, later than the step before
 /// it; the first may do without.
 impl FromStr for Schedule<WifiConfig> {
-    type Err = WifiError;
+    type Err = NotationError;
 
-    fn from_str(input: &str) -> Result<Self, WifiError> {
+    fn from_str(input: &str) -> Result<Self, NotationError> {
         let text = input.trim().to_ascii_lowercase();
         let (name, options) = text.split_once(':').unwrap_or((&text, ""));
         let mut cell = match name.trim_end() {
             "wifi-a" => WifiConfig::a(),
             "wifi-b" => WifiConfig::b(),
             "wifi-g" => WifiConfig::g(),
-            _ => return Err(WifiError::UnknownCell { input: input.to_owned() }),
+            _ => {
+                return Err(NotationError(format!(
+                    "'{input}' is not an 802.11 cell: write wifi-a, wifi-b or wifi-g, with options after a \
+                     colon, as in wifi-b:preamble=short,rts"
+                )));
+            }
         };
         let mut changes = Vec::new();
         let mut said = Vec::new();
@@ -143,7 +74,7 @@ impl FromStr for Schedule<WifiConfig> {
             let (key, value) =
                 option.split_once('=').map_or((option, None), |(key, value)| (key, Some(value)));
             if said.contains(&key) {
-                return Err(WifiError::DuplicateOption { option: option.to_owned() });
+                return Err(NotationError(format!("'{option}' repeats an option")));
             }
             said.push(key);
             let option = CellOption { whole: option, key, value };
@@ -162,7 +93,7 @@ impl FromStr for Schedule<WifiConfig> {
 
 impl WifiConfig {
     /// Sets an option other than the bit rate.
-    fn set(&mut self, option: &CellOption<'_>) -> Result<(), WifiError> {
+    fn set(&mut self, option: &CellOption<'_>) -> Result<(), NotationError> {
         match (option.key, option.value) {
             ("basic", Some(value)) => self.basic_rate = option.rate(value)?,
             ("preamble", Some("long")) => self.preamble = Preamble::Long,
@@ -186,7 +117,12 @@ impl WifiConfig {
             ("backoff", Some("drawn")) => self.back_off = BackOff::Drawn,
             ("backoff", _) => return Err(option.bad("backoff=mean or backoff=drawn")),
             ("rate" | "basic", None) => return Err(option.bad("a rate, as in rate=11mbit or basic=2mbit")),
-            _ => return Err(WifiError::UnknownOption { option: option.whole.to_owned() }),
+            _ => {
+                return Err(option.bad(
+                    "an option of an 802.11 cell: the options are rate=, basic=, preamble=, slot=, rts, \
+                     protection, stations=, via-ap, backoff= and shared",
+                ));
+            }
         }
         Ok(())
     }
@@ -200,7 +136,7 @@ struct CellOption<'a> {
 
 impl CellOption<'_> {
     /// Parses a bit rate, or the first and the later ones of a bit rate in steps.
-    fn rates(&self, value: &str) -> Result<(WifiRate, Vec<(Duration, WifiRate)>), WifiError> {
+    fn rates(&self, value: &str) -> Result<(WifiRate, Vec<(Duration, WifiRate)>), NotationError> {
         let (first, later) =
             value.split_once('+').map_or((value, None), |(first, later)| (first, Some(later)));
         let (None | Some(Duration::ZERO), rate) = self.step(first)? else {
@@ -220,35 +156,35 @@ impl CellOption<'_> {
     }
 
     /// Parses a bit rate with an optional time before it: `10s:24mbit`.
-    fn step(&self, step: &str) -> Result<(Option<Duration>, WifiRate), WifiError> {
+    fn step(&self, step: &str) -> Result<(Option<Duration>, WifiRate), NotationError> {
         let Some((at, rate)) = step.split_once(':') else { return Ok((None, self.rate(step)?)) };
         let at = parse_duration(at).map_err(|source| self.no_quantity(source))?;
         Ok((Some(at), self.rate(rate)?))
     }
 
-    fn rate(&self, value: &str) -> Result<WifiRate, WifiError> {
+    fn rate(&self, value: &str) -> Result<WifiRate, NotationError> {
         let bitrate = parse_bitrate(value).map_err(|source| self.no_quantity(source))?;
         WifiRate::of(bitrate).ok_or_else(|| {
             self.bad("a rate of 802.11: 1, 2, 5.5, 6, 9, 11, 12, 18, 24, 36, 48 or 54 Mbit/s, as in 11mbit")
         })
     }
 
-    fn bytes(&self, value: &str) -> Result<u32, WifiError> {
+    fn bytes(&self, value: &str) -> Result<u32, NotationError> {
         let bytes = parse_bytes(value).map_err(|source| self.no_quantity(source))?;
         u32::try_from(bytes).map_err(|_| self.bad("a threshold below 4 GiB, as in rts=1000"))
     }
 
-    fn bad(&self, expected: &'static str) -> WifiError {
-        WifiError::BadValue { option: self.whole.to_owned(), expected }
+    fn bad(&self, expected: &str) -> NotationError {
+        NotationError(format!("'{}' is not {expected}", self.whole))
     }
 
-    fn no_quantity(&self, source: UnitError) -> WifiError {
-        WifiError::BadQuantity { option: self.whole.to_owned(), source }
+    fn no_quantity(&self, error: UnitError) -> NotationError {
+        NotationError(format!("in '{}': {error}", self.whole))
     }
 }
 
-fn wrong_step(step: &str, expected: &'static str) -> WifiError {
-    WifiError::BadValue { option: step.trim().to_owned(), expected }
+fn wrong_step(step: &str, expected: &str) -> NotationError {
+    NotationError(format!("'{}' is not {expected}", step.trim()))
 }
 
 #[cfg(test)]

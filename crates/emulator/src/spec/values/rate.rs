@@ -3,8 +3,8 @@
 use super::{NONE, Steps, Value, is_none};
 use crate::bitrate::Bitrate;
 use crate::schedule::Schedule;
-use crate::units::{UnitError, ZERO_RATE, parse_bitrate};
-use crate::wifi::{WifiConfig, WifiError};
+use crate::units::{NotationError, UnitError, ZERO_RATE, parse_bitrate};
+use crate::wifi::WifiConfig;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(in super::super) enum RateSpec {
@@ -28,7 +28,7 @@ const WIFI: &str = "wifi-";
 impl Value for RateSpec {
     fn read(text: &str) -> Result<Self, String> {
         if text.to_ascii_lowercase().starts_with(WIFI) {
-            let cells = text.parse().map_err(|error: WifiError| error.to_string())?;
+            let cells = text.parse().map_err(|error: NotationError| error.to_string())?;
             return Ok(Self::Wifi(cells, text.to_owned()));
         }
         let Some(file) = text.strip_prefix(TRACE).map(str::trim) else {
