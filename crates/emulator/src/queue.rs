@@ -4,10 +4,10 @@
 //!
 //! # A new discipline
 //!
-//! Write one file with its configuration ([`DisciplineConfig`]: name, parameters, text form) and
-//! its state machine ([`Aqm`]: decisions). Register it in this file: `mod` and `pub use`, a variant
-//! of [`Discipline`], and its line in [`Discipline::all`] and in [`Discipline::config`]. Parser,
-//! help texts and error messages are derived from these.
+//! Write one file with its configuration (`read` and `write` of the parameters) and its state
+//! machine ([`Aqm`]: decisions). Register it in this file: `mod` and `pub use`, a variant of
+//! [`Discipline`], and its line in each of the methods below it. Parser, help texts and error
+//! messages are derived from these.
 
 mod aqm;
 mod codel;
@@ -21,9 +21,13 @@ mod pie;
 mod red;
 
 use crate::bitrate::Bitrate;
+use crate::units::NotationError;
+use codel::CoDel;
 use drop_head::DropHead;
 use drop_tail::DropTail;
-use notation::DisciplineConfig;
+use notation::Parameters;
+use pie::Pie;
+use red::Red;
 
 pub(crate) use aqm::{Aqm, Arrival, Departure, ManagedQueue, Waiting};
 pub use codel::CoDelConfig;
@@ -32,7 +36,6 @@ pub(crate) use fifo::{Fifo, QueuedPacket};
 pub use limit::{Occupancy, QueueLimit, QueueSize};
 pub(crate) use marking::Signal;
 pub use marking::{Incapable, Marking};
-pub use notation::DisciplineError;
 pub use pie::PieConfig;
 pub use red::RedConfig;
 
@@ -72,20 +75,47 @@ impl Discipline {
         ]
     }
 
-    fn config(&self) -> &dyn DisciplineConfig {
+    /// Returns the name, and the names of the parameters as the end of an error sentence.
+    const fn words(&self) -> (&'static str, &'static str) {
         match self {
-            Self::DropTail => &DropTail,
-            Self::DropHead => &DropHead,
-            Self::CoDel(config) => config,
-            Self::Red(config) => config,
-            Self::Pie(config) => config,
+            Self::DropTail => ("drop-tail", "none"),
+            Self::DropHead => ("drop-head", "none"),
+            Self::CoDel(_) => ("codel", "target, interval and ecn"),
+            Self::Red(_) => ("red", "min, max, p, weight, gentle and ecn"),
+            Self::Pie(_) => ("pie", "target, tupdate, burst, alpha, beta and ecn"),
+        }
+    }
+
+    /// Returns this discipline changed by `parameters`.
+    fn read(self, parameters: &mut Parameters<'_>) -> Result<Self, NotationError> {
+        match self {
+            Self::DropTail | Self::DropHead => Ok(self),
+            Self::CoDel(config) => config.read(parameters).map(Self::CoDel),
+            Self::Red(config) => config.read(parameters).map(Self::Red),
+            Self::Pie(config) => config.read(parameters).map(Self::Pie),
+        }
+    }
+
+    /// Returns the text of all parameters, which [`read`](Self::read) parses to an equal value.
+    fn write(&self) -> String {
+        match self {
+            Self::DropTail | Self::DropHead => String::new(),
+            Self::CoDel(config) => config.write(),
+            Self::Red(config) => config.write(),
+            Self::Pie(config) => config.write(),
         }
     }
 
     /// Creates the state machine of the discipline for a link of this rate. `None` for drop-tail,
     /// which the link implements without a state machine.
     pub(crate) fn build(&self, rate: Option<Bitrate>) -> Option<ManagedQueue> {
-        self.config().build(rate)
+        Some(match *self {
+            Self::DropTail => return None,
+            Self::DropHead => ManagedQueue::on_departure(DropHead),
+            Self::CoDel(config) => ManagedQueue::on_departure(CoDel::new(config)),
+            Self::Red(config) => ManagedQueue::on_arrival(Red::new(config, rate)),
+            Self::Pie(config) => ManagedQueue::on_arrival(Pie::new(config)),
+        })
     }
 }
 

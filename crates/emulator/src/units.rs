@@ -112,6 +112,23 @@ pub fn parse_queue_size(input: &str) -> Result<QueueSize, UnitError> {
     }
 }
 
+/// Writes a time in the largest unit of which it is a whole multiple.
+pub(crate) fn write_duration(time: Duration) -> String {
+    in_units(time.as_nanos(), &[(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns")])
+}
+
+/// Writes a size in the largest decimal unit of which it is a whole multiple.
+pub(crate) fn write_bytes(bytes: u64) -> String {
+    in_units(bytes.into(), &[(1_000_000_000, "gb"), (1_000_000, "mb"), (1_000, "kb"), (1, "b")])
+}
+
+/// Writes an amount in the first unit of which it is a whole multiple; 0 in the last one.
+fn in_units<const N: usize>(amount: u128, units: &[(u128, &str); N]) -> String {
+    let whole = units.iter().find(|(worth, _)| amount > 0 && amount.is_multiple_of(*worth));
+    let (worth, unit) = whole.unwrap_or(&units[N - 1]);
+    format!("{}{unit}", amount / worth)
+}
+
 /// Joins alternatives for the end of an error sentence: `drop-tail, codel or pie`.
 pub(crate) fn one_of<const N: usize>(names: [&str; N]) -> String {
     match names.split_last() {
@@ -205,7 +222,10 @@ impl Notation {
             return Err(malformed());
         }
         let worth = match unit {
-            "" => self.bare.ok_or_else(|| self.missing_unit(input, number))?,
+            "" => {
+                let units = self.units.iter().map(|&(name, _)| name);
+                self.bare.ok_or_else(|| missing_unit(input, number, units))?
+            }
             unit => self.worth(unit).ok_or_else(malformed)?,
         };
         scale(whole, fraction, worth).ok_or_else(|| self.out_of_range(input))
@@ -217,10 +237,6 @@ impl Notation {
 
     fn malformed(&self, input: &str) -> UnitError {
         UnitError::Malformed { input: input.to_owned(), expected: self.expected }
-    }
-
-    fn missing_unit(&self, input: &str, number: &str) -> UnitError {
-        missing_unit(input, number, self.units.iter().map(|&(name, _)| name))
     }
 
     fn out_of_range(&self, input: &str) -> UnitError {

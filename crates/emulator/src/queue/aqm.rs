@@ -20,38 +20,30 @@ use crate::queue::{Fifo, QueuedPacket, Signal};
 /// The link itself applies the queue limit and the threshold of [`Marking`](crate::Marking).
 pub(crate) trait Aqm: fmt::Debug + Send + Sync {
     /// Called when the rate of the link changes. `None`: no limit.
-    fn set_rate(&mut self, rate: Option<Bitrate>) {
-        let _ = rate;
-    }
+    fn set_rate(&mut self, _rate: Option<Bitrate>) {}
 
     /// Called when a packet arrives at `now`, before the queue limit is checked. `backlog` is the
     /// bytes on the wire of the waiting packets.
-    fn on_arrival(&mut self, now: Instant, backlog: u64) {
-        let _ = (now, backlog);
-    }
+    fn on_arrival(&mut self, _now: Instant, _backlog: u64) {}
 
     /// Called when the queue limit does not admit an arriving packet. Removes a packet from the
     /// queue, which the link drops ([`DropCause::Head`](crate::DropCause::Head)). The link calls
     /// again until the arriving packet fits. `None` drops the arriving packet.
     ///
     /// Called only if the discipline decides on departure.
-    fn on_full(&mut self, queue: &mut Fifo) -> Option<QueuedPacket> {
-        let _ = queue;
+    fn on_full(&mut self, _queue: &mut Fifo) -> Option<QueuedPacket> {
         None
     }
 
     /// Decides whether a packet that the queue limit admits is dropped or marked. `None`: neither.
-    fn on_enqueue(&mut self, arrival: &Arrival) -> Option<Signal> {
-        let _ = arrival;
+    fn on_enqueue(&mut self, _arrival: &Arrival) -> Option<Signal> {
         None
     }
 
     /// Called with the service times of an admitted packet.
     ///
     /// Called only if the discipline decides on arrival.
-    fn on_scheduled(&mut self, service: Service) {
-        let _ = service;
-    }
+    fn on_scheduled(&mut self, _service: Service) {}
 
     /// Called when the serialiser is free at `now`. Removes the packet to send from the queue.
     /// Passes each packet that it drops before that one to `drop`.
@@ -59,11 +51,10 @@ pub(crate) trait Aqm: fmt::Debug + Send + Sync {
     /// Called only if the discipline decides on departure.
     fn on_dequeue(
         &mut self,
-        now: Instant,
+        _now: Instant,
         queue: &mut Fifo,
-        drop: &mut dyn FnMut(QueuedPacket),
+        _drop: &mut dyn FnMut(QueuedPacket),
     ) -> Option<Departure> {
-        let _ = (now, drop);
         queue.pop().map(|packet| Departure { packet, is_marked: false })
     }
 }

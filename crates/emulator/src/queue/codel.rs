@@ -5,13 +5,11 @@
 
 use std::time::{Duration, Instant};
 
-use crate::bitrate::Bitrate;
-use crate::queue::aqm::{Aqm, Departure, ManagedQueue};
+use crate::queue::aqm::{Aqm, Departure};
 use crate::queue::fifo::{Fifo, QueuedPacket};
-use crate::queue::notation::{DisciplineConfig, Parameters, Time};
-use crate::queue::{Discipline, DisciplineError};
+use crate::queue::notation::Parameters;
 use crate::time::{nanos, saturating_add};
-use crate::units::parse_duration;
+use crate::units::{NotationError, parse_duration, write_duration};
 
 /// Settings of CoDel. The defaults are those of RFC 8289, sections 4.2 and 4.3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,41 +29,31 @@ impl Default for CoDelConfig {
     }
 }
 
-impl DisciplineConfig for CoDelConfig {
-    fn name(&self) -> &'static str {
-        "codel"
-    }
-
-    fn parameters(&self) -> &'static str {
-        "target, interval and ecn"
-    }
-
-    fn read(&self, parameters: &mut Parameters<'_>) -> Result<Discipline, DisciplineError> {
-        let mut config = *self;
-        parameters.quantity("target", parse_duration, &mut config.target)?;
-        parameters.quantity("interval", parse_duration, &mut config.interval)?;
-        parameters.flag("ecn", &mut config.ecn)?;
-        for (name, time) in [("target", config.target), ("interval", config.interval)] {
+impl CoDelConfig {
+    /// Returns these settings changed by `parameters`.
+    pub(super) fn read(mut self, parameters: &mut Parameters<'_>) -> Result<Self, NotationError> {
+        parameters.quantity("target", parse_duration, &mut self.target)?;
+        parameters.quantity("interval", parse_duration, &mut self.interval)?;
+        parameters.flag("ecn", &mut self.ecn)?;
+        for (name, time) in [("target", self.target), ("interval", self.interval)] {
             if time.is_zero() {
-                return Err(parameters.refuse(name, "it must be more than zero".to_owned()));
+                return Err(parameters.refuse(name, "it must be more than zero"));
             }
         }
-        Ok(Discipline::CoDel(config))
+        Ok(self)
     }
 
-    fn write(&self) -> String {
+    /// Returns the text of all parameters.
+    pub(super) fn write(&self) -> String {
         let ecn = if self.ecn { ",ecn" } else { "" };
-        format!("target={},interval={}{ecn}", Time(self.target), Time(self.interval))
-    }
-
-    fn build(&self, _: Option<Bitrate>) -> Option<ManagedQueue> {
-        Some(ManagedQueue::on_departure(CoDel::new(*self)))
+        let [target, interval] = [self.target, self.interval].map(write_duration);
+        format!("target={target},interval={interval}{ecn}")
     }
 }
 
 /// State variables of RFC 8289, section 5.2, under their names there.
 #[derive(Debug)]
-struct CoDel {
+pub(super) struct CoDel {
     config: CoDelConfig,
     /// Time at which the queueing delay will have been above the target for an interval. `None`
     /// while the delay is below the target.
@@ -85,12 +73,11 @@ struct Head {
     ok_to_drop: bool,
 }
 
-/// A new drop state that starts more than this number of intervals after the last drop state starts
-/// with the lowest drop rate.
+/// A drop state that starts later than this after the last one begins with the lowest drop rate.
 const COUNT_MEMORY_INTERVALS: u32 = 16;
 
 impl CoDel {
-    const fn new(config: CoDelConfig) -> Self {
+    pub(super) const fn new(config: CoDelConfig) -> Self {
         Self { config, first_above: None, dropping: false, drop_next: None, count: 0, last_count: 0 }
     }
 

@@ -3,37 +3,22 @@
 //! The queue limit applies to all disciplines. This file counts the packets towards it; it stores
 //! their sizes and times, not the packets.
 
+#![expect(clippy::inline_always, reason = "for every packet of a drop-tail link; the other callers are rare")]
+
 use std::collections::VecDeque;
 use std::time::Instant;
 
 use crate::Ecn;
-use crate::bitrate::Bitrate;
 use crate::link::Queued;
 use crate::packet::Passage;
-use crate::queue::aqm::{Aqm, ManagedQueue};
-use crate::queue::notation::{DisciplineConfig, Parameters};
-use crate::queue::{Discipline, DisciplineError, Marking, Occupancy, QueueLimit, Signal};
+use crate::queue::aqm::Aqm;
+use crate::queue::{Marking, Occupancy, QueueLimit, Signal};
 
-/// Drop-tail as a [`Discipline`]. [`BoundedQueue`] makes its decisions.
-#[derive(Debug, Clone, Copy)]
+/// Drop-tail as an [`Aqm`]: all methods have their defaults, because only the queue limit drops packets.
+#[derive(Debug)]
 pub(super) struct DropTail;
 
-/// All methods have their defaults, because only the queue limit drops packets.
 impl Aqm for DropTail {}
-
-impl DisciplineConfig for DropTail {
-    fn name(&self) -> &'static str {
-        "drop-tail"
-    }
-
-    fn read(&self, _: &mut Parameters<'_>) -> Result<Discipline, DisciplineError> {
-        Ok(Discipline::DropTail)
-    }
-
-    fn build(&self, _: Option<Bitrate>) -> Option<ManagedQueue> {
-        None
-    }
-}
 
 /// Counts packets and bytes towards the queue limit, each packet until it departs.
 #[derive(Debug, Clone)]
@@ -49,8 +34,7 @@ pub(crate) struct BoundedQueue {
     /// `counts_bytes`.
     sizes: VecDeque<u64>,
     counts_bytes: bool,
-    /// Packets that count and are not in `leaves`: their service is not scheduled yet, because the
-    /// discipline decides on departure.
+    /// Packets whose service is not scheduled yet, because the discipline decides on departure.
     held: usize,
     /// Sum of the sizes of the `held` packets, in bytes on the wire.
     held_bytes: u64,
@@ -61,6 +45,10 @@ pub(crate) struct BoundedQueue {
 
 /// Memory that the queue uses for each packet, in bytes. 8 bytes more if a limit is in bytes.
 pub(crate) const QUEUE_ENTRY_BYTES: usize = size_of::<Instant>();
+
+fn needs_bytes(limit: QueueLimit, marking: Option<Marking>) -> bool {
+    limit.bytes.is_some() || marking.is_some_and(|marking| marking.threshold.bytes.is_some())
+}
 
 impl BoundedQueue {
     pub(crate) const fn new(limit: QueueLimit, occupancy: Occupancy) -> Self {
@@ -77,20 +65,16 @@ impl BoundedQueue {
         }
     }
 
-    /// Sets the marking threshold. The queue must be empty, because it may have to store sizes from
-    /// now on.
+    /// Sets the marking threshold of an empty queue, which may have to store sizes from now on.
     pub(crate) fn marking(self, marking: Option<Marking>) -> Self {
-        let counts_bytes = [Some(self.limit), marking.map(|marking| marking.threshold)];
-        let counts_bytes = counts_bytes.iter().flatten().any(|limit| limit.bytes.is_some());
-        Self { marking, counts_bytes, ..self }
+        Self { marking, counts_bytes: needs_bytes(self.limit, marking), ..self }
     }
 
     /// Changes the limit and the marking threshold for packets that arrive from now on. If one of
     /// them is in bytes, [`count_bytes`](Self::count_bytes) must have been called before, or the
     /// queue must be empty.
     pub(crate) fn change(&mut self, limit: QueueLimit, marking: Option<Marking>) {
-        let thresholds = [Some(limit), marking.map(|marking| marking.threshold)];
-        if thresholds.iter().flatten().any(|limit| limit.bytes.is_some()) {
+        if needs_bytes(limit, marking) {
             self.count_bytes();
         }
         self.limit = limit;
@@ -104,18 +88,13 @@ impl BoundedQueue {
     /// Returns whether the queue limit admits a packet of `bytes` bytes on the wire that arrives at
     /// `now` and whose service would start at `starts`. If so, the caller may call
     /// [`BoundedQueue::enter`] or [`BoundedQueue::hold`].
-    #[expect(
-        clippy::inline_always,
-        reason = "for every packet of a drop-tail link; the other callers are rare"
-    )]
     #[inline(always)]
     pub(crate) fn admits(&mut self, now: Instant, starts: Instant, bytes: u64) -> bool {
         self.release(now);
         self.keeps(self.limit, now, starts, bytes)
     }
 
-    /// Returns whether the queue limit would admit the packet if all packets of
-    /// [`BoundedQueue::hold`] left.
+    /// Returns whether the limit would admit the packet without those of [`BoundedQueue::hold`].
     pub(crate) fn could_admit(&mut self, now: Instant, starts: Instant, bytes: u64) -> bool {
         let held = (std::mem::take(&mut self.held), std::mem::take(&mut self.held_bytes));
         let admits = self.admits(now, starts, bytes);
@@ -123,8 +102,7 @@ impl BoundedQueue {
         admits
     }
 
-    /// Counts a packet of `bytes` bytes on the wire until the caller calls
-    /// [`BoundedQueue::leave_held`].
+    /// Counts a packet of `bytes` bytes on the wire until [`BoundedQueue::leave_held`].
     pub(crate) const fn hold(&mut self, bytes: u64) {
         self.held += 1;
         self.held_bytes += bytes;
@@ -149,10 +127,6 @@ impl BoundedQueue {
     }
 
     /// Counts a packet until the start of its service or its delivery, depending on the occupancy.
-    #[expect(
-        clippy::inline_always,
-        reason = "for every packet of a drop-tail link; the other callers are rare"
-    )]
     #[inline(always)]
     pub(crate) fn enter(&mut self, passage: Passage, bytes: u64) {
         let leaves = match self.occupancy {
@@ -214,10 +188,6 @@ impl BoundedQueue {
     }
 
     /// Stops counting the packets whose times in `leaves` are not after `now`.
-    #[expect(
-        clippy::inline_always,
-        reason = "for every packet of a drop-tail link; the other callers are rare"
-    )]
     #[inline(always)]
     fn release(&mut self, now: Instant) {
         while let Some(leaves) = self.leaves.front()

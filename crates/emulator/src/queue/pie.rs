@@ -9,14 +9,13 @@
 use std::time::{Duration, Instant};
 
 use crate::Ecn;
-use crate::bitrate::Bitrate;
 use crate::packet::Service;
 use crate::probability::Probability;
-use crate::queue::aqm::{Aqm, Arrival, ManagedQueue};
-use crate::queue::notation::{DisciplineConfig, Parameters, Time};
-use crate::queue::{Discipline, DisciplineError, Signal};
+use crate::queue::Signal;
+use crate::queue::aqm::{Aqm, Arrival};
+use crate::queue::notation::Parameters;
 use crate::time::{nanos, saturating_add};
-use crate::units::{UnitError, parse_duration};
+use crate::units::{NotationError, UnitError, parse_duration, write_duration};
 
 /// Settings of PIE. The defaults are those of RFC 8033.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -57,39 +56,28 @@ impl PieConfig {
     pub const MIN_TUPDATE: Duration = Duration::from_micros(100);
 }
 
-impl DisciplineConfig for PieConfig {
-    fn name(&self) -> &'static str {
-        "pie"
-    }
-
-    fn parameters(&self) -> &'static str {
-        "target, tupdate, burst, alpha, beta and ecn"
-    }
-
-    fn read(&self, parameters: &mut Parameters<'_>) -> Result<Discipline, DisciplineError> {
-        let mut config = *self;
-        parameters.quantity("target", parse_duration, &mut config.target)?;
-        parameters.quantity("tupdate", parse_duration, &mut config.tupdate)?;
-        parameters.quantity("burst", parse_duration, &mut config.max_burst)?;
-        parameters.quantity("alpha", parse_gain, &mut config.alpha)?;
-        parameters.quantity("beta", parse_gain, &mut config.beta)?;
-        parameters.flag("ecn", &mut config.ecn)?;
-        if config.tupdate < Self::MIN_TUPDATE {
-            let reason = format!("it must be at least {}", Time(Self::MIN_TUPDATE));
+impl PieConfig {
+    /// Returns these settings changed by `parameters`.
+    pub(super) fn read(mut self, parameters: &mut Parameters<'_>) -> Result<Self, NotationError> {
+        parameters.quantity("target", parse_duration, &mut self.target)?;
+        parameters.quantity("tupdate", parse_duration, &mut self.tupdate)?;
+        parameters.quantity("burst", parse_duration, &mut self.max_burst)?;
+        parameters.quantity("alpha", parse_gain, &mut self.alpha)?;
+        parameters.quantity("beta", parse_gain, &mut self.beta)?;
+        parameters.flag("ecn", &mut self.ecn)?;
+        if self.tupdate < Self::MIN_TUPDATE {
+            let reason = format!("it must be at least {}", write_duration(Self::MIN_TUPDATE));
             return Err(parameters.refuse("tupdate", reason));
         }
-        Ok(Discipline::Pie(config))
+        Ok(self)
     }
 
-    fn write(&self) -> String {
+    /// Returns the text of all parameters.
+    pub(super) fn write(&self) -> String {
         let Self { alpha, beta, .. } = self;
-        let [target, tupdate, burst] = [self.target, self.tupdate, self.max_burst].map(Time);
+        let [target, tupdate, burst] = [self.target, self.tupdate, self.max_burst].map(write_duration);
         let ecn = if self.ecn { ",ecn" } else { "" };
         format!("target={target},tupdate={tupdate},burst={burst},alpha={alpha},beta={beta}{ecn}")
-    }
-
-    fn build(&self, _: Option<Bitrate>) -> Option<ManagedQueue> {
-        Some(ManagedQueue::on_arrival(Pie::new(*self)))
     }
 }
 
@@ -102,7 +90,7 @@ fn parse_gain(input: &str) -> Result<f64, UnitError> {
 
 /// State variables of RFC 8033, section 4, under their names there.
 #[derive(Debug)]
-struct Pie {
+pub(super) struct Pie {
     config: PieConfig,
     /// Drop probability, from 0 to 1.
     drop_prob: f64,
@@ -125,7 +113,7 @@ const MEAN_PKTSIZE_BYTES: u64 = 1_024;
 const MAX_CATCH_UP_UPDATES: u64 = 4_096;
 
 impl Pie {
-    fn new(config: PieConfig) -> Self {
+    pub(super) fn new(config: PieConfig) -> Self {
         let tupdate = config.tupdate.max(PieConfig::MIN_TUPDATE);
         Self {
             config: PieConfig { tupdate, ..config },
@@ -148,8 +136,7 @@ impl Pie {
         Some(if is_marked { Signal::Mark } else { Signal::Drop })
     }
 
-    /// Decides at random whether a packet is dropped. No packet is if the queueing delay or the
-    /// backlog is small (section 4.1).
+    /// Decides at random whether to drop a packet: not if delay or backlog is small (section 4.1).
     fn drops_early(&self, backlog: u64, draw: u64) -> bool {
         let is_short = self.qdelay_old < self.config.target / 2 && self.drop_prob < 0.2;
         if is_short || backlog <= 2 * MEAN_PKTSIZE_BYTES {
@@ -179,8 +166,7 @@ impl Pie {
         self.next_update = Some(at);
     }
 
-    /// Returns the queueing delay of a packet arriving at `at`. Zero if no packet waits at that
-    /// time.
+    /// Returns the queueing delay of a packet arriving at `at`. Zero if no packet waits then.
     fn waiting_time(&self, at: Instant) -> Duration {
         match self.last_service {
             Some((start, end)) if start > at => end.saturating_duration_since(at),

@@ -7,10 +7,10 @@ use crate::Ecn;
 use crate::bitrate::Bitrate;
 use crate::packet::Service;
 use crate::probability::Probability;
-use crate::queue::aqm::{Aqm, Arrival, ManagedQueue};
-use crate::queue::notation::{Bytes, DisciplineConfig, Parameters};
-use crate::queue::{Discipline, DisciplineError, Signal};
-use crate::units::{parse_bytes, parse_probability};
+use crate::queue::Signal;
+use crate::queue::aqm::{Aqm, Arrival};
+use crate::queue::notation::Parameters;
+use crate::units::{NotationError, parse_bytes, parse_probability, write_bytes};
 
 /// Settings of RED. The defaults are those that S. Floyd recommends ("RED: Discussions of Setting
 /// Parameters", 1997): 5 and 15 packets of 1500 bytes, 10 %, a weight of 0.002, and `gentle`.
@@ -26,8 +26,8 @@ pub struct RedConfig {
     pub max_p: Probability,
     /// Weight of a new sample in the moving average of the queue.
     pub weight: Probability,
-    /// True if the probability rises from `max_p` at `max` to 1 at `2 * max`. If false, it is 1
-    /// above `max`.
+    /// True if the probability rises from `max_p` at `max` to 1 at `2 * max`, false if it jumps to
+    /// 1.
     pub gentle: bool,
     /// True if ECN-capable packets are marked instead of dropped, unless the probability is 1.
     pub ecn: bool,
@@ -63,45 +63,34 @@ impl RedConfig {
     }
 }
 
-impl DisciplineConfig for RedConfig {
-    fn name(&self) -> &'static str {
-        "red"
-    }
-
-    fn parameters(&self) -> &'static str {
-        "min, max, p, weight, gentle and ecn"
-    }
-
-    fn read(&self, parameters: &mut Parameters<'_>) -> Result<Discipline, DisciplineError> {
-        let mut config = *self;
-        parameters.quantity("min", parse_bytes, &mut config.min)?;
-        parameters.quantity("max", parse_bytes, &mut config.max)?;
-        parameters.quantity("p", parse_probability, &mut config.max_p)?;
-        parameters.quantity("weight", parse_probability, &mut config.weight)?;
-        parameters.flag("gentle", &mut config.gentle)?;
-        parameters.flag("ecn", &mut config.ecn)?;
-        if config.max <= config.min {
-            let reason = format!("it must be more than min, which is {}", Bytes(config.min));
+impl RedConfig {
+    /// Returns these settings changed by `parameters`.
+    pub(super) fn read(mut self, parameters: &mut Parameters<'_>) -> Result<Self, NotationError> {
+        parameters.quantity("min", parse_bytes, &mut self.min)?;
+        parameters.quantity("max", parse_bytes, &mut self.max)?;
+        parameters.quantity("p", parse_probability, &mut self.max_p)?;
+        parameters.quantity("weight", parse_probability, &mut self.weight)?;
+        parameters.flag("gentle", &mut self.gentle)?;
+        parameters.flag("ecn", &mut self.ecn)?;
+        if self.max <= self.min {
+            let reason = format!("it must be more than min, which is {}", write_bytes(self.min));
             return Err(parameters.refuse("max", reason));
         }
-        Ok(Discipline::Red(config))
+        Ok(self)
     }
 
-    fn write(&self) -> String {
+    /// Returns the text of all parameters.
+    pub(super) fn write(&self) -> String {
         let Self { min, max, max_p, weight, gentle, ecn } = *self;
-        let (min, max) = (Bytes(min), Bytes(max));
+        let [min, max] = [min, max].map(write_bytes);
         let gentle = if gentle { "" } else { ",gentle=no" };
         let ecn = if ecn { ",ecn" } else { "" };
         format!("min={min},max={max},p={max_p},weight={weight}{gentle}{ecn}")
     }
-
-    fn build(&self, rate: Option<Bitrate>) -> Option<ManagedQueue> {
-        Some(ManagedQueue::on_arrival(Red::new(*self, rate)))
-    }
 }
 
 #[derive(Debug)]
-struct Red {
+pub(super) struct Red {
     config: RedConfig,
     /// Serialisation time of a small packet. While the link is idle, the average decays by one step
     /// in this time. `None` if the link has no rate.
@@ -123,7 +112,7 @@ fn typical(rate: Option<Bitrate>) -> Option<Duration> {
 }
 
 impl Red {
-    fn new(config: RedConfig, rate: Option<Bitrate>) -> Self {
+    pub(super) fn new(config: RedConfig, rate: Option<Bitrate>) -> Self {
         Self { config, typical: typical(rate), average: 0.0, count: None, busy_until: None }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{NONE, Value, is_none, strip_last};
 use crate::delay::{Jitter, JitterShape, Reorder};
 use crate::probability::Probability;
-use crate::units::parse_duration;
+use crate::units::{parse_duration, write_duration};
 
 const UNIFORM: &str = "uniform";
 const NORMAL: &str = "normal";
@@ -16,13 +16,8 @@ impl Value for Duration {
         parse_duration(text).map_err(|error| error.to_string())
     }
 
-    /// Writes the time in the largest unit of which it is a whole multiple.
     fn write(&self) -> String {
-        let nanos = self.as_nanos();
-        let units = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)];
-        let (unit, worth) =
-            units.into_iter().find(|(_, worth)| nanos.is_multiple_of(*worth)).unwrap_or(("ns", 1));
-        format!("{}{unit}", nanos / worth)
+        if self.is_zero() { "0s".to_owned() } else { write_duration(*self) }
     }
 }
 
