@@ -13,8 +13,8 @@ use crate::schedule::Schedule;
 /// ([`LinkConfig::framing`](crate::LinkConfig::framing)). By default there is no limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mtu {
-    limit: Schedule<Option<u32>>,
-    oversize: Oversize,
+    pub(crate) limit: Schedule<Option<u32>>,
+    pub(crate) oversize: Oversize,
 }
 
 /// Treatment of a packet that is longer than the MTU.

@@ -119,7 +119,7 @@ impl PathSpec {
     /// that knows the packets' headers.
     pub fn assume_headers(&mut self, bytes: u32) {
         for link in [&mut self.forward, &mut self.reverse] {
-            link.headers.get_or_insert(values::Bytes(bytes));
+            link.headers.get_or_insert(bytes);
         }
     }
 
@@ -128,7 +128,7 @@ impl PathSpec {
     pub fn contain_headers(&mut self, bytes: u32) {
         for headers in [&mut self.forward, &mut self.reverse].into_iter().filter_map(|it| it.headers.as_mut())
         {
-            headers.0 = headers.0.saturating_sub(bytes);
+            *headers = headers.saturating_sub(bytes);
         }
     }
 

@@ -140,6 +140,6 @@ destination = '[fd00::1]:443/tcp'
     #[test]
     fn one_path_has_no_destinations() {
         let error = PathSpec::from_toml(TEXT).unwrap_err();
-        assert_eq!((error.position(), error.subject()), (Some((4, 15)), Some("to.lte.destination")));
+        assert!(error.to_string().starts_with("line 4, column 15: to.lte.destination: "), "{error}");
     }
 }

@@ -16,12 +16,6 @@ pub struct SpecError {
 }
 
 impl SpecError {
-    /// Returns line and column in the TOML text, both from 1, the column in characters. `None` if
-    /// the error is not in a TOML text.
-    pub const fn position(&self) -> Option<(usize, usize)> {
-        self.position
-    }
-
     /// Returns the key with its table (`reverse.rate`) or the flag (`--rate-reverse`). `None` if
     /// the TOML text has a syntax error or an unknown key.
     pub fn subject(&self) -> Option<&str> {

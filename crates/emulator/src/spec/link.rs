@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use super::key::LinkKey;
-use super::values::{Bytes, MarkSpec, MtuSpec, QueueSpec, RateSpec, Value};
+use super::values::{MarkSpec, QueueSpec, RateSpec, Value};
 use crate::bitrate::Bitrate;
 use crate::config::LinkConfig;
 use crate::delay::{Jitter, Reorder};
 use crate::loss::Loss;
+use crate::mtu::Mtu;
 use crate::outage::Outage;
 use crate::probability::Probability;
 use crate::queue::{Discipline, Marking, Occupancy, QueueLimit, QueueSize};
 use crate::rate::{Trace, VaryingRate};
-use crate::schedule::Schedule;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct LinkSpec {
@@ -25,14 +25,14 @@ pub(super) struct LinkSpec {
     pub(super) discipline: Discipline,
     pub(super) occupancy: Occupancy,
     pub(super) mark: Option<MarkSpec>,
-    pub(super) mtu: MtuSpec,
+    pub(super) mtu: Mtu,
     pub(super) duplicate: Probability,
     pub(super) corrupt: Probability,
     pub(super) reorder: Option<Reorder>,
     /// `None` if the key is not set: 0 bytes, unless
     /// [`PathSpec::assume_headers`](super::PathSpec::assume_headers) sets it.
-    pub(super) headers: Option<Bytes>,
-    pub(super) framing: Bytes,
+    pub(super) headers: Option<u32>,
+    pub(super) framing: u32,
 }
 
 /// Lower bound of the queue limit for the value `auto`: 64 KiB.
@@ -100,8 +100,7 @@ impl LinkSpec {
         }
     }
 
-    /// Returns the link's configuration; `rtt` is that of the path. An error is about the trace
-    /// file.
+    /// Returns the link's configuration on a path of this RTT. An error is about the trace file.
     pub(super) fn to_config(
         &self,
         rtt: Duration,
@@ -113,12 +112,12 @@ impl LinkSpec {
             outage: self.outage.clone(),
             discipline: self.discipline,
             occupancy: self.occupancy,
-            mtu: self.mtu.to_mtu(),
+            mtu: self.mtu.clone(),
             duplicate: self.duplicate,
             corrupt: self.corrupt,
             reorder: self.reorder,
-            overhead: self.headers.unwrap_or_default().0,
-            framing: self.framing.0,
+            overhead: self.headers.unwrap_or_default(),
+            framing: self.framing,
             ..LinkConfig::new(None, self.delay)
         };
         match &self.rate {
@@ -129,9 +128,8 @@ impl LinkSpec {
             }
             RateSpec::Wifi(cells, _) => config = config.wifi_schedule(cells.clone()),
             RateSpec::Steps(steps) => {
-                config.rate = steps.first;
-                config.varying = (!steps.changes.is_empty())
-                    .then(|| VaryingRate::Steps(Schedule::new(steps.first, steps.changes.iter().copied())));
+                config.rate = steps.parts().0;
+                config.varying = (!steps.is_constant()).then(|| VaryingRate::Steps(steps.clone()));
             }
         }
         config.queue = self.queue_limit(config.rate, rtt);

@@ -10,9 +10,9 @@ mod rate;
 use std::time::Duration;
 
 use crate::probability::Probability;
+use crate::schedule::Schedule;
 use crate::units::{parse_bytes, parse_probability};
 
-pub(super) use mtu::MtuSpec;
 pub(super) use queue::{MarkSpec, QueueSpec};
 pub(super) use rate::RateSpec;
 
@@ -48,28 +48,19 @@ impl Value for Probability {
 }
 
 /// A size in bytes, below 4 GiB.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Bytes(pub(super) u32);
-
-impl Value for Bytes {
+impl Value for u32 {
     fn read(text: &str) -> Result<Self, String> {
         let bytes = parse_bytes(text).map_err(|error| error.to_string())?;
-        u32::try_from(bytes).map(Self).map_err(|_| format!("'{text}' is more than 4294967295 bytes"))
+        Self::try_from(bytes).map_err(|_| format!("'{text}' is more than 4294967295 bytes"))
     }
 
     fn write(&self) -> String {
-        self.0.to_string()
+        self.to_string()
     }
 }
 
-/// A first value and later values, each from a time on, ascending: `0s:10mbit,5s:2mbit`.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Steps<T> {
-    pub(super) first: T,
-    pub(super) changes: Vec<(Duration, T)>,
-}
-
-impl<T: Value> Value for Steps<T> {
+/// Steps, ascending: `0s:10mbit,5s:2mbit`.
+impl<T: Value + Copy> Value for Schedule<T> {
     fn read(text: &str) -> Result<Self, String> {
         let (first, rest) = text.split_once(',').map_or((text, None), |(first, rest)| (first, Some(rest)));
         let (None | Some(Duration::ZERO), first) = timed(first)? else {
@@ -85,12 +76,13 @@ impl<T: Value> Value for Steps<T> {
             }
             changes.push((at, value));
         }
-        Ok(Self { first, changes })
+        Ok(Self::new(first, changes))
     }
 
     fn write(&self) -> String {
-        let changes = self.changes.iter().map(|(at, value)| format!(", {}:{}", at.write(), value.write()));
-        std::iter::once(self.first.write()).chain(changes).collect()
+        let (first, changes) = self.parts();
+        let changes = changes.iter().map(|(at, value)| format!(", {}:{}", at.write(), value.write()));
+        std::iter::once(first.write()).chain(changes).collect()
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::queue::{Discipline, QueueSize};
-use crate::spec::values::{Bytes, MarkSpec, MtuSpec, QueueSpec, RateSpec, Steps};
+use crate::schedule::Schedule;
+use crate::spec::values::{MarkSpec, QueueSpec, RateSpec};
 use rdt_testing::Numbers;
 
 /// Source of random values for every key.
@@ -44,7 +45,7 @@ impl Values {
         Bitrate::from_bps_f64(self.any() as f64 / 1e4)
     }
 
-    fn steps<T>(&mut self, mut value: impl FnMut(&mut Self) -> T) -> Steps<T> {
+    fn steps<T: Copy>(&mut self, mut value: impl FnMut(&mut Self) -> T) -> Schedule<T> {
         let first = value(self);
         let mut at = Duration::ZERO;
         let count = self.below(4);
@@ -52,7 +53,7 @@ impl Values {
             at += self.time() + ns(1);
             (at, value(self))
         });
-        Steps { first, changes: changes.collect() }
+        Schedule::new(first, changes)
     }
 
     fn rate(&mut self) -> RateSpec {
@@ -68,8 +69,8 @@ impl Values {
             GilbertElliott { p: share, r: self.share(), loss_good: self.share(), loss_bad: self.share() };
         let script: Vec<_> = (0..=self.below(20)).map(|_| self.below(30)).collect();
         let (every, run) = (1 + self.any() / 2, 1 + self.number() / 2);
-        let Steps { first, changes } = self.steps(Self::share);
-        let steps = if changes.is_empty() { Loss::Bernoulli(first) } else { Loss::steps(first, changes) };
+        let steps = self.steps(Self::share);
+        let steps = if steps.is_constant() { Loss::Bernoulli(steps.parts().0) } else { Loss::Steps(steps) };
         self.one_of(vec![
             Loss::None,
             Loss::Bernoulli(share),
@@ -112,9 +113,9 @@ impl Values {
         ])
     }
 
-    fn mtu(&mut self) -> MtuSpec {
-        let limit = self.steps(|it| it.one_of(vec![None, Some(Bytes(1_280)), Some(Bytes(9_000))]));
-        MtuSpec { limit, oversize: self.one_of(vec![Oversize::Drop, Oversize::Fragment]) }
+    fn mtu(&mut self) -> Mtu {
+        let limit = self.steps(|it| it.one_of(vec![None, Some(1_280), Some(9_000)]));
+        Mtu { limit, oversize: self.one_of(vec![Oversize::Drop, Oversize::Fragment]) }
     }
 
     fn link(&mut self) -> LinkSpec {
@@ -137,8 +138,8 @@ impl Values {
             duplicate: self.share(),
             corrupt: self.share(),
             reorder: self.one_of(vec![None, Some(reorder)]),
-            headers: Some(Bytes(self.number())),
-            framing: Bytes(self.number()),
+            headers: Some(self.number()),
+            framing: self.number(),
         }
     }
 

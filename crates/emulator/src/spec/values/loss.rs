@@ -3,9 +3,10 @@
 
 use std::num::{NonZeroU32, NonZeroU64};
 
-use super::{NONE, Steps, Value, is_none};
+use super::{NONE, Value, is_none};
 use crate::loss::{GilbertElliott, Loss};
 use crate::probability::Probability;
+use crate::schedule::Schedule;
 
 const GILBERT_ELLIOTT: &str = "gilbert-elliott";
 const EVERY: &str = "every";
@@ -33,10 +34,7 @@ impl Value for Loss {
         match self {
             Self::None => NONE.to_owned(),
             Self::Bernoulli(probability) => probability.write(),
-            Self::Steps(schedule) => {
-                let (first, changes) = schedule.parts();
-                Steps { first, changes: changes.to_vec() }.write()
-            }
+            Self::Steps(schedule) => schedule.write(),
             Self::Bounded { probability, max_run } => format!("{} {MAX_RUN}{max_run}", probability.write()),
             Self::GilbertElliott(GilbertElliott { p, r, loss_good, loss_bad }) => {
                 format!("{GILBERT_ELLIOTT} p={p} r={r} good={loss_good} bad={loss_bad}")
@@ -49,9 +47,8 @@ impl Value for Loss {
 
 fn independent(text: &str) -> Result<Loss, String> {
     if text.contains([',', ':']) {
-        let Steps { first, changes } = Steps::read(text)?;
-        let is_constant = changes.is_empty();
-        return Ok(if is_constant { Loss::Bernoulli(first) } else { Loss::steps(first, changes) });
+        let steps = Schedule::read(text)?;
+        return Ok(if steps.is_constant() { Loss::Bernoulli(steps.parts().0) } else { Loss::Steps(steps) });
     }
     let Some((probability, max_run)) = text.split_once(MAX_RUN) else {
         return Probability::read(text).map(Loss::Bernoulli);

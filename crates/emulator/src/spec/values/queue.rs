@@ -1,8 +1,8 @@
 //! Text forms of queue size (`auto`, `25p`, `64kb`, `1bdp`), discipline, occupancy, and marking.
 
 use super::{NONE, Value, is_none};
-use crate::queue::{Discipline, DisciplineError, Incapable, Occupancy, QueueSize};
-use crate::units::parse_queue_size;
+use crate::queue::{Discipline, Incapable, Occupancy, QueueSize};
+use crate::units::{NotationError, parse_queue_size};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in super::super) enum QueueSpec {
@@ -83,7 +83,7 @@ impl Value for QueueSize {
 
 impl Value for Discipline {
     fn read(text: &str) -> Result<Self, String> {
-        text.parse().map_err(|error: DisciplineError| error.to_string())
+        text.parse().map_err(|error: NotationError| error.to_string())
     }
 
     fn write(&self) -> String {

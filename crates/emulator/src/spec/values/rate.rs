@@ -1,6 +1,6 @@
 //! Text form of a rate: `10mbit`, `none`, steps, a trace file (`trace:NAME`), or an 802.11 cell.
 
-use super::{NONE, Steps, Value, is_none};
+use super::{NONE, Value, is_none};
 use crate::bitrate::Bitrate;
 use crate::schedule::Schedule;
 use crate::units::{NotationError, UnitError, ZERO_RATE, parse_bitrate};
@@ -9,7 +9,7 @@ use crate::wifi::WifiConfig;
 #[derive(Debug, Clone, PartialEq)]
 pub(in super::super) enum RateSpec {
     /// A rate, or rates that change in steps. A rate of `None` is no limit.
-    Steps(Steps<Option<Bitrate>>),
+    Steps(Schedule<Option<Bitrate>>),
     /// Name of a trace file in mahimahi's format.
     Trace(String),
     /// An 802.11 cell, whose bit rate can change in steps, and its text as given.
@@ -18,7 +18,7 @@ pub(in super::super) enum RateSpec {
 
 impl Default for RateSpec {
     fn default() -> Self {
-        Self::Steps(Steps::default())
+        Self::Steps(Schedule::default())
     }
 }
 
@@ -32,7 +32,7 @@ impl Value for RateSpec {
             return Ok(Self::Wifi(cells, text.to_owned()));
         }
         let Some(file) = text.strip_prefix(TRACE).map(str::trim) else {
-            return Steps::read(text).map(Self::Steps);
+            return Schedule::read(text).map(Self::Steps);
         };
         if file.is_empty() {
             return Err(format!("'{text}' names no file"));
