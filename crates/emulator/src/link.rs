@@ -3,6 +3,8 @@
 //! The stages are loss, impairments, queue, serialiser and delay. Each has its own file; this file
 //! passes values between them and updates the ledger.
 
+#![expect(clippy::inline_always, reason = "for every packet of a drop-tail link; the other callers are rare")]
+
 mod aqm;
 mod change;
 mod delivery;
@@ -22,7 +24,7 @@ use crate::mtu::Frames;
 use crate::packet::{Packet, Passage, Service};
 use crate::queue::{BoundedQueue, Discipline, ManagedQueue, Signal};
 use crate::rate::Serialiser;
-use crate::wifi::{Medium, Turn};
+use crate::wifi::Medium;
 use watch::Watch;
 
 pub use change::ChangeError;
@@ -76,8 +78,7 @@ pub struct Link {
     inside: VecDeque<Delivery>,
     /// Sum of [`charge`] over all packets inside the link, in bytes.
     held_bytes: u64,
-    /// Origin of loss, outage, MTU and rate times. `None` before [`Link::start`] and the first
-    /// push.
+    /// Origin of loss, outage, MTU and rate times. `None` before the start and the first push.
     start: Option<Instant>,
     /// Earliest time at which the next packet can enter: that of the last push, or of a later
     /// departure from the queue. `None` before the first push.
@@ -179,16 +180,6 @@ impl Link {
         self.memory_limit = bytes;
     }
 
-    /// Returns the airtime used since the last call. `None` if the link used none or is not 802.11.
-    pub(crate) fn take_turn(&mut self) -> Option<Turn> {
-        self.serialiser.take_turn()
-    }
-
-    /// Delays this direction by a turn of the other direction on the shared 802.11 medium.
-    pub(crate) fn on_other_turn(&mut self, turn: Turn) {
-        self.serialiser.on_other_turn(turn);
-    }
-
     /// Returns the medium of an 802.11 cell. `None` for other links.
     pub(crate) fn medium_mut(&mut self) -> Option<&mut Medium> {
         self.serialiser.medium_mut()
@@ -230,8 +221,7 @@ impl Link {
         entered
     }
 
-    /// Returns the frames of a packet of `len` payload bytes, or why it is dropped before the
-    /// queue.
+    /// Returns the frames of a packet of `len` bytes, or why it is dropped before the queue.
     ///
     /// The loss model comes first, so that its decisions depend on no other effect. A packet is
     /// lost if any of its fragments is lost. Fragments of a lost packet use no link time.
@@ -297,10 +287,6 @@ impl Link {
     }
 
     /// Returns whether an arriving packet gets a CE mark, or the cause if the queue drops it.
-    #[expect(
-        clippy::inline_always,
-        reason = "for every packet of a drop-tail link; the other callers are rare"
-    )]
     #[inline(always)]
     fn admission(&mut self, now: Instant, frames: Frames, ecn: Ecn) -> Result<bool, DropCause> {
         let wire_size = frames.bytes() as u64;
@@ -319,10 +305,6 @@ impl Link {
     }
 
     /// Serialises a packet that entered at `enters`, and stores it until its due time.
-    #[expect(
-        clippy::inline_always,
-        reason = "for every packet of a drop-tail link; the other callers are rare"
-    )]
     #[inline(always)]
     fn send(
         &mut self,
@@ -373,10 +355,6 @@ impl Link {
         Dropped { cause, packet: packet.bytes }
     }
 
-    #[expect(
-        clippy::inline_always,
-        reason = "for every packet of a drop-tail link; the other callers are rare"
-    )]
     #[inline(always)]
     fn hold(&mut self, delivery: Delivery) {
         self.held_bytes += charge(delivery.packet.len());

@@ -11,6 +11,7 @@ use crate::packet::Packet;
 use crate::probability::Probability;
 use crate::queue::{Occupancy, QueueLimit, QueueSize};
 use crate::time::saturating_add;
+use crate::wifi::Medium;
 
 /// Both directions of a path between two hosts.
 #[derive(Debug)]
@@ -39,6 +40,14 @@ impl Path {
             reverse.decide_on_departure();
         }
         Self { forward, reverse, last: Direction::Reverse }
+    }
+
+    /// Returns the link of a direction.
+    pub const fn link(&self, direction: Direction) -> &Link {
+        match direction {
+            Direction::Forward => &self.forward,
+            Direction::Reverse => &self.reverse,
+        }
     }
 
     /// Returns the link of a direction.
@@ -76,8 +85,7 @@ impl Path {
         self.link_mut(direction).pop(now)
     }
 
-    /// Changes the settings of both links for packets that are pushed from now on; see
-    /// [`Link::change`].
+    /// Changes the settings of both links for packets pushed from now on; see [`Link::change`].
     ///
     /// # Errors
     /// If a setting of either link cannot change. Then both stay as they are.
@@ -138,10 +146,11 @@ impl Path {
             Direction::Forward => (&mut self.forward, &mut self.reverse),
             Direction::Reverse => (&mut self.reverse, &mut self.forward),
         };
-        if let Some(turn) = link.take_turn() {
-            other.on_other_turn(turn);
-            self.last = direction;
+        let Some(turn) = link.medium_mut().and_then(Medium::take_turn) else { return };
+        if let Some(air) = other.medium_mut() {
+            air.on_other_turn(turn);
         }
+        self.last = direction;
     }
 }
 

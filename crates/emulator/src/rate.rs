@@ -3,6 +3,8 @@
 //! All times are model times: the service of a packet starts when that of the previous packet
 //! ended, so a late call does not slow the link down.
 
+#![expect(clippy::inline_always, reason = "for every packet of a drop-tail link; the other callers are rare")]
+
 mod steps;
 mod trace;
 
@@ -14,7 +16,7 @@ use crate::mtu::Frames;
 use crate::packet::Service;
 use crate::schedule::Schedule;
 use crate::time::saturating_add;
-use crate::wifi::{Medium, Turn, WifiConfig};
+use crate::wifi::{Medium, WifiConfig};
 use steps::Steps;
 
 pub use trace::{TRACE_OPPORTUNITY_BYTES, Trace};
@@ -24,8 +26,7 @@ pub use trace::{TRACE_OPPORTUNITY_BYTES, Trace};
 /// the due time of a packet is known when the packet arrives.
 #[derive(Debug, Clone, PartialEq)]
 pub enum VaryingRate {
-    /// Rates that change in steps (`None`: no limit). A packet in service continues at the new
-    /// rate.
+    /// Rates in steps (`None`: no limit). A packet in service continues at the new rate.
     Steps(Schedule<Option<Bitrate>>),
     /// Recorded delivery opportunities of a fixed number of bytes each; see [`Trace`].
     Trace(Trace),
@@ -77,7 +78,7 @@ impl Serialiser {
             Box::new(match varying {
                 VaryingRate::Steps(schedule) => Varying::Steps(Steps::new(schedule)),
                 VaryingRate::Trace(trace) => Varying::Trace(trace::Reader::new(trace)),
-                VaryingRate::Wifi(cells) => Varying::Medium(Medium::new(cells, seed, direction)),
+                VaryingRate::Wifi(cells) => Varying::Medium(Medium::new(&cells, seed, direction)),
             })
         });
         Self { varying, ..self }
@@ -126,10 +127,6 @@ impl Serialiser {
     }
 
     /// Serialises the frames of a packet that enters at `now`, one after the other.
-    #[expect(
-        clippy::inline_always,
-        reason = "for every packet of a drop-tail link; the other callers are rare"
-    )]
     #[inline(always)]
     pub(crate) fn serve_all(&mut self, now: Instant, frames: Frames) -> Service {
         let start = self.next_start(now);
@@ -140,10 +137,6 @@ impl Serialiser {
     }
 
     /// Serialises a frame of `bytes` bytes on the wire that enters at `now`.
-    #[expect(
-        clippy::inline_always,
-        reason = "for every packet of a drop-tail link; the other callers are rare"
-    )]
     #[inline(always)]
     pub(crate) fn serve(&mut self, now: Instant, bytes: usize) -> Service {
         if let Some(varying) = &mut self.varying {
@@ -170,19 +163,9 @@ impl Serialiser {
         matches!(self.varying.as_deref(), Some(Varying::Medium(_)))
     }
 
-    pub(crate) fn take_turn(&mut self) -> Option<Turn> {
-        self.medium_mut().and_then(Medium::take_turn)
-    }
-
     /// Returns the medium of an 802.11 cell. `None` for other links.
     pub(crate) fn medium_mut(&mut self) -> Option<&mut Medium> {
         if let Some(Varying::Medium(air)) = self.varying.as_deref_mut() { Some(air) } else { None }
-    }
-
-    pub(crate) fn on_other_turn(&mut self, turn: Turn) {
-        if let Some(air) = self.medium_mut() {
-            air.on_other_turn(turn);
-        }
     }
 }
 

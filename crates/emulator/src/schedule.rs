@@ -37,12 +37,7 @@ impl<T: Copy> Schedule<T> {
 
     /// Returns the value at `elapsed` since the start. A change at exactly that time is in effect.
     pub fn at(&self, elapsed: Duration) -> T {
-        self.stretch(self.changes_until(elapsed)).0
-    }
-
-    /// Returns the number of changes that are in effect at `elapsed` since the start.
-    pub(crate) fn changes_until(&self, elapsed: Duration) -> usize {
-        self.changes.partition_point(|change| change.0 <= elapsed)
+        self.stretch(self.changes.partition_point(|change| change.0 <= elapsed)).0
     }
 
     /// Returns true if the value never changes.
@@ -62,13 +57,12 @@ impl<T: Copy> Schedule<T> {
     }
 
     /// Applies `change` to every value; the times stay the same.
-    pub(crate) fn map(&self, mut change: impl FnMut(T) -> T) -> Self {
+    pub(crate) fn map<U>(&self, mut change: impl FnMut(T) -> U) -> Schedule<U> {
         let changes = self.changes.iter().map(|&(at, value)| (at, change(value))).collect();
-        Self { first: change(self.first), changes }
+        Schedule { first: change(self.first), changes }
     }
 
-    /// Returns the value after the first `changes` changes, and the time of the next, if there is
-    /// one.
+    /// Returns the value after the first `changes` changes, and the time of the next, if any.
     pub(crate) fn stretch(&self, changes: usize) -> (T, Option<Duration>) {
         let value = changes.checked_sub(1).map_or(self.first, |last| self.changes[last].1);
         (value, self.changes.get(changes).map(|change| change.0))

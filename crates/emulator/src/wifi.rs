@@ -76,10 +76,10 @@ pub(crate) struct Turn {
 /// State of the shared medium for one direction of a path.
 #[derive(Debug, Clone)]
 pub(crate) struct Medium {
-    /// Changes of the cell with time. `None`: it never changes.
-    schedule: Option<Box<CellSchedule>>,
-    /// Costs in the cell at the start of the last turn.
-    costs: Costs,
+    /// Costs in the cell, which may change with time. A frame keeps the bit rate at its turn's start.
+    costs: Schedule<Costs>,
+    /// Origin of the times at which the cell changes.
+    origin: Option<Instant>,
     /// Seed of random back-offs. `None`: each back-off has the mean length.
     seed: Option<u64>,
     /// Number of packets served so far, the index of the next back-off draw.
@@ -105,18 +105,16 @@ struct Queue {
 }
 
 impl Medium {
-    pub(crate) fn new(cells: Schedule<WifiConfig>, seed: u64, direction: Direction) -> Self {
+    pub(crate) fn new(cells: &Schedule<WifiConfig>, seed: u64, direction: Direction) -> Self {
         let config = cells.at(Duration::ZERO);
         let seed = match (config.back_off, direction) {
             (BackOff::Mean, _) => None,
             (BackOff::Drawn, Direction::Forward) => Some(child_seed(seed, BACK_OFF_SEED_CHILD)),
             (BackOff::Drawn, Direction::Reverse) => Some(child_seed(seed, BACK_OFF_SEED_CHILD - 1)),
         };
-        let schedule =
-            (!cells.is_constant()).then(|| Box::new(CellSchedule { cells, origin: None, passed: 0 }));
         Self {
-            schedule,
-            costs: Costs::new(config),
+            costs: cells.map(Costs::new),
+            origin: None,
             seed,
             served: 0,
             free_at: None,
@@ -128,10 +126,8 @@ impl Medium {
     }
 
     /// Sets the origin of the times at which the cell changes.
-    pub(crate) fn start(&mut self, at: Instant) {
-        if let Some(schedule) = &mut self.schedule {
-            schedule.origin = Some(at);
-        }
+    pub(crate) const fn start(&mut self, at: Instant) {
+        self.origin = Some(at);
     }
 
     /// Returns when the turn of a packet that enters at `now` would start.
@@ -148,15 +144,14 @@ impl Medium {
 
     pub(crate) fn serve(&mut self, now: Instant, bytes: usize) -> Service {
         let start = self.next_start(now);
-        if let Some(cell) = self.schedule.as_mut().and_then(|schedule| schedule.change(start)) {
-            self.costs = Costs::new(cell);
-        }
+        let origin = *self.origin.get_or_insert(start);
         let contenders = self
             .contenders
             .unwrap_or_else(|| if self.other_until.is_some_and(|until| until >= start) { 2 } else { 1 });
         let draw = self.seed.map(|seed| child_seed(seed, self.served));
         self.served += 1;
-        let cost = self.costs.of(bytes, contenders, draw);
+        let costs = self.costs.at(start.saturating_duration_since(origin));
+        let cost = costs.of(bytes, contenders, draw);
         let (arrives, takes) = (duration(cost.arrives), duration(cost.total));
         let free_at = saturating_add(start, takes);
         self.free_at = Some(free_at);
@@ -170,6 +165,7 @@ impl Medium {
         Service { start, end: saturating_add(start, arrives), busy: takes }
     }
 
+    /// Returns the airtime used since the last call. `None` if there was none.
     pub(crate) const fn take_turn(&mut self) -> Option<Turn> {
         self.unreported.take()
     }
@@ -191,28 +187,6 @@ impl Medium {
     /// Sets the number of stations that contend for the next turn.
     pub(crate) const fn contend(&mut self, stations: u32) {
         self.contenders = Some(stations);
-    }
-}
-
-/// Changes of a cell with time.
-#[derive(Debug, Clone)]
-struct CellSchedule {
-    cells: Schedule<WifiConfig>,
-    /// Origin of the times of `cells`.
-    origin: Option<Instant>,
-    /// Number of changes that had taken effect when the last turn started.
-    passed: usize,
-}
-
-impl CellSchedule {
-    /// Returns the cell at the start of a turn, if it changed after the start of the last turn. The
-    /// frames of a turn keep the bit rate at its start.
-    fn change(&mut self, start: Instant) -> Option<WifiConfig> {
-        let origin = *self.origin.get_or_insert(start);
-        let elapsed = start.saturating_duration_since(origin);
-        let passed = self.cells.changes_until(elapsed);
-        let before = std::mem::replace(&mut self.passed, passed);
-        (passed != before).then(|| self.cells.at(elapsed))
     }
 }
 

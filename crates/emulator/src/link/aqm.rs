@@ -68,8 +68,7 @@ impl Link {
         Ok(())
     }
 
-    /// Schedules the service of an admitted packet, or appends it to the queue if the discipline
-    /// decides on departure.
+    /// Schedules the service of an admitted packet, or queues it for a decision on departure.
     fn accept(
         &mut self,
         ManagedQueue { aqm, waiting }: &mut ManagedQueue,
@@ -146,8 +145,7 @@ impl Link {
         }
     }
 
-    /// Serves the packet that the discipline selects at `start`. Later pushes enter no earlier than
-    /// that.
+    /// Serves the packet that the discipline selects at `start`. Later pushes enter no earlier.
     fn serve_at(&mut self, start: Instant, aqm: &mut dyn Aqm, queue: &mut Fifo) {
         self.reached = self.reached.map(|reached| reached.max(start));
         let mut drop = |packet| self.drop_queued(start, DropCause::Aqm, packet);

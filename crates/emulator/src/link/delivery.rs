@@ -10,8 +10,7 @@ use crate::queue::{QUEUE_ENTRY_BYTES, QueuedPacket};
 /// A packet that has reached the far end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
-    /// Exact arrival time, which may be earlier than the time of the
-    /// [`Link::pop`](crate::Link::pop).
+    /// Exact arrival time, which may be earlier than the [`Link::pop`](crate::Link::pop).
     pub due: Instant,
     /// The payload, in the buffer that was pushed. A second copy has another buffer.
     pub packet: Vec<u8>,

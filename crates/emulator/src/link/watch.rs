@@ -1,5 +1,4 @@
-//! Optional measurements of a link besides its ledger: queueing delays, late drops, busy periods,
-//! and the length of the queue.
+//! Optional measurements of a link: queueing delays, late drops, busy periods, length of the queue.
 
 use std::collections::VecDeque;
 use std::mem;

@@ -3,8 +3,9 @@
 
 use std::time::{Duration, Instant};
 
+use super::Medium;
 use crate::draw::Direction;
-use crate::link::{Delivery, Dropped, Link, Queued};
+use crate::link::{Delivery, Dropped, Queued};
 use crate::packet::Packet;
 use crate::path::Path;
 use crate::time::saturating_add;
@@ -43,15 +44,6 @@ struct Queue {
      drop-head or codel"
 )]
 pub struct NoStation;
-
-impl Queue {
-    const fn link<'a>(&self, path: &'a Path) -> &'a Link {
-        match self.direction {
-            Direction::Forward => &path.forward,
-            Direction::Reverse => &path.reverse,
-        }
-    }
-}
 
 impl Air {
     /// Adds the path with this index, which must be empty, between the stations with these numbers.
@@ -100,7 +92,7 @@ impl Air {
         direction: Direction,
         now: Instant,
     ) -> Option<Delivery> {
-        let delays = self.queues.iter().map(|queue| queue.link(&paths[queue.path]).least_delay());
+        let delays = self.queues.iter().map(|queue| paths[queue.path].link(queue.direction).least_delay());
         let ahead = delays.min().unwrap_or_default();
         self.settle(paths, now, ahead);
         paths[index].link_mut(direction).pop(now)
@@ -117,8 +109,7 @@ impl Air {
         self.queues.iter().position(is_it).expect("the path is in the cell")
     }
 
-    /// Serves the waiting packets whose turns start at or before `now` less `ahead`, in the order
-    /// of the turns.
+    /// Serves the packets whose turns start by `now` less `ahead`, in the order of the turns.
     fn settle(&mut self, paths: &mut [Path], now: Instant, ahead: Duration) {
         while let Some((start, place)) = self.next_turn(paths) {
             if saturating_add(start, ahead) > now {
@@ -138,7 +129,7 @@ impl Air {
             own.map(|queue| queue.last).max()
         };
         let turns = self.queues.iter().enumerate().filter_map(|(place, queue)| {
-            let start = queue.link(&paths[queue.path]).next_service()?;
+            let start = paths[queue.path].link(queue.direction).next_service()?;
             Some((start, last_of(queue.station), queue.last, place))
         });
         turns.min().map(|(start, .., place)| (start, place))
@@ -149,7 +140,8 @@ impl Air {
     fn prepare(&self, paths: &mut [Path], place: usize, start: Instant) {
         let own = self.queues[place].station;
         let contends = |queue: &&Queue| {
-            let waits = || queue.link(&paths[queue.path]).next_service().is_some_and(|at| at <= start);
+            let link = paths[queue.path].link(queue.direction);
+            let waits = || link.next_service().is_some_and(|at| at <= start);
             queue.station != own && (queue.until >= Some(start) || waits())
         };
         let mut others: Vec<usize> = self.queues.iter().filter(contends).map(|it| it.station).collect();
@@ -165,7 +157,8 @@ impl Air {
     /// Delays all other queues by the turn that a queue has used, if it has used one.
     fn report(&mut self, paths: &mut [Path], place: usize) {
         let Queue { path, direction, .. } = self.queues[place];
-        let Some(turn) = paths[path].link_mut(direction).take_turn() else { return };
+        let medium = paths[path].link_mut(direction).medium_mut();
+        let Some(turn) = medium.and_then(Medium::take_turn) else { return };
         self.turns += 1;
         (self.queues[place].last, self.queues[place].until) = (self.turns, Some(turn.ends));
         for queue in &self.queues {

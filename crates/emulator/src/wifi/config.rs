@@ -6,10 +6,11 @@ use std::num::NonZeroU8;
 use std::time::Duration;
 
 use super::contention::{Contention, PER_MILLION};
+use super::parse::rates;
 use super::phy::{Preamble, Radio, SlotTime, Timing, WifiRate, WifiStandard, duration};
 use crate::bitrate::Bitrate;
-
 use crate::units::NotationError;
+
 /// Settings of the 802.11 cell through which a link sends.
 ///
 /// [`WifiConfig::a`], [`b`](Self::b) and [`g`](Self::g) are cells of one station and its access
@@ -139,8 +140,7 @@ impl WifiConfig {
         }
     }
 
-    /// Length in bytes of the longest IP packet in a frame, and the highest possible MTU of the
-    /// link.
+    /// Longest IP packet in a frame, in bytes: the highest possible MTU of the link.
     pub const MTU: u32 = MAX_MSDU_BYTES - LLC_SNAP_BYTES;
 
     /// Checks that the standard has the rates and options of these settings.
@@ -277,7 +277,7 @@ pub(super) struct Cost {
 }
 
 /// Parts of the airtime that are the same for all packets, computed once.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Costs {
     config: WifiConfig,
     timing: Timing,

@@ -24,8 +24,7 @@ impl Contention {
     /// A single station has no collisions, and half of `aCWmin` idle slots on average.
     pub(super) fn among(stations: u32, timing: Timing) -> Self {
         let attempt = attempt_probability(stations, timing);
-        // Idle slots and collisions for each slot with a successful transmission (equations 10,
-        // 11).
+        // Idle slots and collisions for each successful transmission (equations 10, 11).
         let silent = power(1.0 - attempt, stations);
         let success = f64::from(stations) * attempt * power(1.0 - attempt, stations - 1);
         let idle = silent / success * f64::from(u32::try_from(timing.slot).unwrap_or(u32::MAX));

@@ -162,7 +162,7 @@ fn no_argument_overflows() {
     let worst =
         "wifi-b:rate=1mbit,basic=1mbit,stations=255,rts,via-ap,backoff=drawn".parse::<WifiConfig>().unwrap();
     assert!(worst.airtime(usize::MAX) > Duration::from_secs(1_000_000));
-    let mut air = Medium::new(Schedule::constant(worst), 1, Direction::Forward);
+    let mut air = Medium::new(&Schedule::constant(worst), 1, Direction::Forward);
     let now = epoch();
     for _ in 0..1_000_000 {
         let service = air.serve(now, usize::MAX);
@@ -177,7 +177,7 @@ fn drawn_back_offs_have_mean_and_follow_seed() {
     let cell = "wifi-b:backoff=drawn".parse().unwrap();
     let now = epoch();
     let ends = |seed, direction| -> Vec<_> {
-        let mut air = Medium::new(Schedule::constant(cell), seed, direction);
+        let mut air = Medium::new(&Schedule::constant(cell), seed, direction);
         (0..10_000).map(|_| air.serve(now, 1_498).end - now).collect()
     };
     let drawn = ends(1, Direction::Forward);
@@ -192,7 +192,7 @@ fn drawn_back_offs_have_mean_and_follow_seed() {
 fn turn_has_bit_rate_at_its_start() {
     let start = epoch();
     let cells: Schedule<WifiConfig> = "wifi-a:rate=54mbit+10ms:6mbit+20ms:24mbit".parse().unwrap();
-    let mut air = Medium::new(cells, 1, Direction::Forward);
+    let mut air = Medium::new(&cells, 1, Direction::Forward);
     air.start(start);
     let mut busy = |at| air.serve(start + Duration::from_micros(at), 1_498).busy;
     assert_eq!(busy(0), cost("wifi-a", 1_498));
@@ -207,7 +207,7 @@ fn turn_has_bit_rate_at_its_start() {
 fn steps_to_same_bit_rate_change_nothing() {
     let start = epoch();
     let ends = |cells: Schedule<WifiConfig>| -> Vec<_> {
-        let mut air = Medium::new(cells, 1, Direction::Forward);
+        let mut air = Medium::new(&cells, 1, Direction::Forward);
         air.start(start);
         (0..1_000).map(|_| air.serve(start, 1_498).end - start).collect()
     };

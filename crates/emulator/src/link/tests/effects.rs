@@ -5,7 +5,7 @@ use crate::delay::Jitter;
 use crate::loss::GilbertElliott;
 use crate::mtu::Mtu;
 use crate::outage::Outage;
-use crate::queue::Marking;
+use crate::queue::{Incapable, Marking};
 use crate::rate::Trace;
 
 fn probability(value: f64) -> Probability {
@@ -265,7 +265,7 @@ fn capable_packets_above_threshold_are_marked() {
 #[test]
 fn incapable_packet_drop_counts_as_congestion() {
     let now = epoch();
-    let marking = Marking::above(QueueLimit::bytes(500)).dropping_others();
+    let marking = Marking { threshold: QueueLimit::bytes(500), incapable: Incapable::Drop };
     let mut link = link(plain().marking(marking));
     assert_eq!(burst(&mut link, now, 10, 500), 2);
     assert_eq!(link.ledger().dropped(DropCause::Congestion), 8);
@@ -318,7 +318,7 @@ fn packet_fate_does_not_depend_on_other_effects() {
         .jitter(Jitter::normal(ms(9)).unordered())
         .reorder(probability(0.2), ms(30))
         .queue(QueueLimit::packets(4))
-        .marking(Marking::above(QueueLimit::packets(1)).dropping_others());
+        .marking(Marking { threshold: QueueLimit::packets(1), incapable: Incapable::Drop });
     let fates = |config: LinkConfig, cause| -> Vec<usize> {
         let mut link = link(config);
         let start = epoch();

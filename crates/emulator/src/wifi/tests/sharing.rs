@@ -153,7 +153,7 @@ struct Sent {
 fn random_schedule(seed: u64, gap: u64) -> Vec<Sent> {
     let mut numbers = Numbers::new(seed);
     let epoch = epoch();
-    let mut airs = BOTH.map(|direction| Medium::new(Schedule::constant(WifiConfig::b()), seed, direction));
+    let mut airs = BOTH.map(|direction| Medium::new(&Schedule::constant(WifiConfig::b()), seed, direction));
     let (mut sent, mut now, mut one_queue) = (Vec::new(), epoch, epoch);
     for _ in 0..300 {
         let burst = 1 + numbers.below(12);
