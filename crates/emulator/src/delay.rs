@@ -155,20 +155,16 @@ impl JitterShape {
                 propagation.saturating_add(Duration::from_nanos(share(draw, nanos(spread))))
             }
             Self::Normal(deviation) => {
-                let (sign, distance) = normal(draw, nanos(deviation));
+                let (is_shorter, distance) = normal(draw, nanos(deviation));
                 let distance = Duration::from_nanos(distance);
-                match sign {
-                    Sign::Shorter => propagation.saturating_sub(distance),
-                    Sign::Longer => propagation.saturating_add(distance),
+                if is_shorter {
+                    propagation.saturating_sub(distance)
+                } else {
+                    propagation.saturating_add(distance)
                 }
             }
         }
     }
-}
-
-enum Sign {
-    Shorter,
-    Longer,
 }
 
 /// Maps a uniform draw to a whole number from 0 to below `bound`, or to 0 if `bound` is 0.
@@ -176,8 +172,9 @@ const fn share(draw: u64, bound: u64) -> u64 {
     ((draw as u128 * bound as u128) >> u64::BITS) as u64
 }
 
-/// Returns sign and magnitude, rounded down, of an approximately normal number with mean zero.
-fn normal(draw: u64, deviation: u64) -> (Sign, u64) {
+/// Returns whether an approximately normal number with mean zero is negative, and its magnitude,
+/// rounded down.
+fn normal(draw: u64, deviation: u64) -> (bool, u64) {
     /// Mean of the sum of four numbers that are uniform from 0 to 65,535.
     const MEAN: u64 = 2 * 65_535;
     /// 1000 times the standard deviation of that sum. The variance of each number is (2^32 - 1) /
@@ -186,8 +183,7 @@ fn normal(draw: u64, deviation: u64) -> (Sign, u64) {
 
     let sum: u64 = (0..4).map(|part| (draw >> (16 * part)) & 0xffff).sum();
     let distance = u128::from(sum.abs_diff(MEAN)) * 1_000 * u128::from(deviation) / DEVIATION_MILLI;
-    let sign = if sum < MEAN { Sign::Shorter } else { Sign::Longer };
-    (sign, u64::try_from(distance).unwrap_or(u64::MAX))
+    (sum < MEAN, u64::try_from(distance).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

@@ -13,50 +13,36 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Direction {
     /// From the side that opened the path.
-    Forward,
+    Forward = 0,
     /// Back to the side that opened the path.
-    Reverse,
+    Reverse = 1,
 }
 
-/// Purpose of a draw. The draws of different stages are independent.
+/// Purpose of a draw. The draws of different stages are independent. The numbers must not change:
+/// seeds of recorded runs would no longer repeat them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// Loss of the packet on arrival.
-    Loss,
+    Loss = 0,
     /// Change of a loss model's state after the packet.
-    LossState,
+    LossState = 1,
     /// Duplication of the packet.
-    Duplicate,
+    Duplicate = 2,
     /// Flip of one bit of the packet.
-    Corrupt,
+    Corrupt = 3,
     /// Position of the flipped bit.
-    CorruptBit,
+    CorruptBit = 4,
     /// Jitter of the packet.
-    Jitter,
+    Jitter = 5,
     /// Extra delay of the packet, so that later packets overtake it.
-    Reorder,
+    Reorder = 6,
     /// Drop or mark of the packet by the queue discipline.
-    EarlyDrop,
+    EarlyDrop = 7,
 }
 
 /// Returns the draw for packet `index` (0-based) at a stage, uniform over all `u64` values.
-///
-/// The constants below must not change: seeds of recorded runs would no longer repeat them.
 pub(crate) const fn draw(seed: u64, direction: Direction, stage: Stage, index: u64) -> u64 {
-    let direction = match direction {
-        Direction::Forward => 0,
-        Direction::Reverse => 1,
-    };
-    let stage = match stage {
-        Stage::Loss => 0,
-        Stage::LossState => 1,
-        Stage::Duplicate => 2,
-        Stage::Corrupt => 3,
-        Stage::CorruptBit => 4,
-        Stage::Jitter => 5,
-        Stage::Reorder => 6,
-        Stage::EarlyDrop => 7,
-    };
+    let (stage, direction) = (stage as u64, direction as u64);
     hash(seed, PURPOSE_PACKET_DRAW | stage << 1 | direction, index)
 }
 
@@ -118,8 +104,7 @@ const fn hash(seed: u64, purpose: u64, index: u64) -> u64 {
     mix(stream ^ mix(index.wrapping_add(GOLDEN_GAMMA)))
 }
 
-/// Maps 64 bits to 64 bits, one to one. Each input bit changes each output bit with a probability
-/// of about one half.
+/// Maps 64 bits to 64 bits, one to one. An input bit changes about half of the output bits.
 const fn mix(word: u64) -> u64 {
     let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

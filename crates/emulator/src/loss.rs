@@ -76,8 +76,7 @@ impl Loss {
         self.decide_at(Duration::ZERO, seed, direction, index)
     }
 
-    /// Returns whether packet `index` is lost if it arrives `elapsed` after the start of the link;
-    /// see [`decide`](Self::decide).
+    /// As [`decide`](Self::decide), if the packet arrives `elapsed` after the start of the link.
     pub fn decide_at(&self, elapsed: Duration, seed: u64, direction: Direction, index: u64) -> bool {
         let mut memory = LossState::default();
         let first = if self.has_memory() { 0 } else { index };

@@ -11,8 +11,7 @@ pub struct Packet {
     pub bytes: Vec<u8>,
     /// ECN codepoint that the sender set.
     pub ecn: Ecn,
-    /// Value that the link returns with the packet and its copies. It can identify one of several
-    /// callers that use the same link.
+    /// Value that the link returns with the packet and its copies, to identify one of its users.
     pub tag: u32,
 }
 

@@ -30,12 +30,6 @@ impl Marking {
             (false, Incapable::Pass) => None,
         }
     }
-
-    /// Drops the packets above the threshold that are not ECN-capable (RFC 3168, section 5).
-    #[must_use]
-    pub const fn dropping_others(self) -> Self {
-        Self { incapable: Incapable::Drop, ..self }
-    }
 }
 
 /// Treatment of packets above the marking threshold that are not ECN-capable.
@@ -44,7 +38,7 @@ pub enum Incapable {
     /// The packets are admitted without a mark until the queue is full.
     #[default]
     Pass,
-    /// The packets are dropped.
+    /// The packets are dropped (RFC 3168, section 5).
     Drop,
 }
 
@@ -64,6 +58,7 @@ mod tests {
         let marking = Marking::above(QueueLimit::packets(1));
         assert_eq!([Ecn::Ect0, Ecn::Ect1, Ecn::Ce].map(|ecn| marking.signal(ecn)), [Some(Signal::Mark); 3]);
         assert_eq!(marking.signal(Ecn::NotEct), None);
-        assert_eq!(marking.dropping_others().signal(Ecn::NotEct), Some(Signal::Drop));
+        let marking = Marking { incapable: Incapable::Drop, ..marking };
+        assert_eq!(marking.signal(Ecn::NotEct), Some(Signal::Drop));
     }
 }

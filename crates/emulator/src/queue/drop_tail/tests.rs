@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::bitrate::Bitrate;
-use crate::queue::QueueSize;
+use crate::queue::{Incapable, QueueSize};
 use rdt_testing::{epoch, ms};
 
 /// A queue whose packets need 1 ms each at the serialiser and then 10 ms on the wire.
@@ -174,7 +174,8 @@ fn incapable_packets_pass_or_drop_as_configured() {
     let marking = Marking::above(QueueLimit::packets(2));
     assert_eq!(signals(marking, Occupancy::Waiting, Ecn::NotEct), [None; 6]);
     let dropped = Some(Signal::Drop);
-    let signals = signals(marking.dropping_others(), Occupancy::Waiting, Ecn::NotEct);
+    let marking = Marking { incapable: Incapable::Drop, ..marking };
+    let signals = signals(marking, Occupancy::Waiting, Ecn::NotEct);
     assert_eq!(signals, [None, None, None, dropped, dropped, dropped]);
 }
 
