@@ -1,6 +1,6 @@
 //! Accounts of a relay: packet counters and delays of each direction, while it runs and at the end.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rdt_emulator::{DelayHistogram, Direction, Ledger};
 
@@ -40,30 +40,19 @@ pub(crate) type DestinationAccount = (DestinationName, [Account; 2]);
 
 pub(crate) struct Accounts<'a> {
     pub(crate) paths: &'a Paths,
-    pub(crate) forward: &'a Lane,
-    pub(crate) reverse: &'a Lane,
+    /// Forward first.
+    pub(crate) lanes: [&'a Lane; 2],
 }
 
 impl Accounts<'_> {
-    pub(crate) fn ledger(&self, direction: Direction) -> Ledger {
-        self.paths.ledger(direction)
-    }
-
-    /// Copies the account of one direction until `now`, for use by another thread. Takes some
-    /// microseconds.
-    pub(crate) fn account(&self, direction: Direction, now: Instant) -> Account {
-        self.lane(direction).account(self.paths, now)
-    }
-
-    fn lane(&self, direction: Direction) -> &Lane {
-        match direction {
-            Direction::Forward => self.forward,
-            Direction::Reverse => self.reverse,
-        }
+    /// Copies the accounts until `now`, forward first, which takes some microseconds.
+    pub(crate) fn copy(&self, now: Instant) -> [Account; 2] {
+        self.lanes.map(|lane| self.paths.account(lane, now))
     }
 }
 
 /// Counters of one direction for packets that the link delivered.
+#[derive(Debug)]
 pub(crate) struct Lane {
     pub(crate) direction: Direction,
     pub(crate) lateness: DelayHistogram,
@@ -76,22 +65,15 @@ impl Lane {
         Self { direction, lateness: DelayHistogram::default(), refused: 0 }
     }
 
-    pub(crate) fn account(&self, paths: &Paths, now: Instant) -> Account {
-        let mut ledger = paths.ledger(self.direction);
+    /// Returns the account of links whose admitted packets occupy them for `backlog` from now on.
+    pub(crate) fn account(
+        &self,
+        mut ledger: Ledger,
+        backlog: Duration,
+        queue_delays: DelayHistogram,
+    ) -> Account {
         // The link counts the service of a packet as soon as its times are known.
-        ledger.busy = ledger.busy.saturating_sub(paths.backlog(self.direction, now));
-        Account {
-            ledger,
-            lateness: self.lateness.clone(),
-            refused: self.refused,
-            queue_delays: paths.queue_delays(self.direction),
-        }
-    }
-
-    /// Returns the final account, in which packets still on the path count as abandoned.
-    pub(crate) fn finish(self, paths: &Paths, now: Instant) -> Account {
-        let mut account = self.account(paths, now);
-        account.ledger.abandon();
-        account
+        ledger.busy = ledger.busy.saturating_sub(backlog);
+        Account { ledger, lateness: self.lateness.clone(), refused: self.refused, queue_delays }
     }
 }

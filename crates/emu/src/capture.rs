@@ -19,12 +19,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-use rdt_emulator::{Delivery, Direction, Dropped, LateDrop, Packet};
+use rdt_emulator::{Delivery, Direction, LateDrop, Packet};
 use rdt_udp::clock;
 
-use crate::account::Accounts;
 use crate::account::DestinationName;
-use crate::relay::Observer;
+use crate::relay::{Event, Observer};
 use block::{About, Way};
 use frame::{Carried, Frame};
 use writer::{CHUNK_BYTES, Chunk, Writer};
@@ -159,41 +158,34 @@ impl<F: Frame> Capture<F> {
 }
 
 impl<F: Frame> Observer for Capture<F> {
-    fn on_arrival(&mut self, direction: Direction, at: Instant, packet: &Packet) {
-        let Packet { ref bytes, ecn, tag } = *packet;
-        self.add(Way::In, at, Carried { direction, bytes, ecn, tag });
-    }
-
-    fn on_drop(&mut self, _direction: Direction, _at: Instant, dropped: &Dropped) {
-        self.comment(&format!("dropped: {}", dropped.cause));
-    }
-
-    fn on_late_drop(&mut self, direction: Direction, dropped: &LateDrop) {
-        let LateDrop { at, cause, packet: Packet { ref bytes, ecn, tag }, is_copy } = *dropped;
-        self.add(Way::In, at, Carried { direction, bytes, ecn, tag });
-        let which = if is_copy { "second copy dropped" } else { "dropped after it had been let in" };
-        self.comment(&format!("{which}: {cause}"));
-    }
-
-    fn on_freed_drops(&mut self, _direction: Direction, packets: u64) {
-        self.total += packets;
-    }
-
-    fn on_delivery(&mut self, direction: Direction, at: Instant, delivery: &Delivery) {
-        let Delivery { packet: ref bytes, ecn, tag, is_copy, is_corrupted, .. } = *delivery;
-        let is_marked = self.add(Way::Out, at, Carried { direction, bytes, ecn, tag });
-        for (happened, text) in
-            [(is_copy, "second copy"), (is_corrupted, "bit flipped"), (is_marked, "marked CE")]
-        {
-            if happened {
-                self.comment(text);
+    fn on(&mut self, event: &Event<'_>) {
+        match *event {
+            Event::Arrival(direction, at, &Packet { ref bytes, ecn, tag }) => {
+                self.add(Way::In, at, Carried { direction, bytes, ecn, tag });
             }
-        }
-    }
-
-    fn on_turn(&mut self, at: Instant, _accounts: &Accounts<'_>) {
-        if !self.chunk.bytes.is_empty() && at >= *self.write_at.get_or_insert(at + MAX_WRITE_DELAY) {
-            self.hand_over();
+            Event::Drop(dropped) => self.comment(&format!("dropped: {}", dropped.cause)),
+            Event::LateDrop(direction, &LateDrop { at, cause, ref packet, is_copy }) => {
+                let Packet { ref bytes, ecn, tag } = *packet;
+                self.add(Way::In, at, Carried { direction, bytes, ecn, tag });
+                let which = if is_copy { "second copy dropped" } else { "dropped after it had been let in" };
+                self.comment(&format!("{which}: {cause}"));
+            }
+            Event::FreedDrops(packets) => self.total += packets,
+            Event::Delivery(direction, at, delivery) => {
+                let Delivery { packet: ref bytes, ecn, tag, is_copy, is_corrupted, .. } = *delivery;
+                let is_marked = self.add(Way::Out, at, Carried { direction, bytes, ecn, tag });
+                let comments =
+                    [(is_copy, "second copy"), (is_corrupted, "bit flipped"), (is_marked, "marked CE")];
+                for (_, text) in comments.into_iter().filter(|(happened, _)| *happened) {
+                    self.comment(text);
+                }
+            }
+            Event::Turn(at, _) => {
+                if !self.chunk.bytes.is_empty() && at >= *self.write_at.get_or_insert(at + MAX_WRITE_DELAY) {
+                    self.hand_over();
+                }
+            }
+            Event::Change(_) => {}
         }
     }
 

@@ -4,11 +4,11 @@
 use std::mem;
 use std::time::{Duration, Instant};
 
-use rdt_emulator::{DEFAULT_MEMORY_LIMIT_BYTES, DelayHistogram, Delivery, Direction};
+use rdt_emulator::{DEFAULT_MEMORY_LIMIT_BYTES, DelayHistogram, Direction};
 use rdt_program::Printer;
 
-use crate::account::{Account, Accounts};
-use crate::relay::Observer;
+use crate::account::Account;
+use crate::relay::{Event, Observer};
 
 /// Limit on the 99th percentile of lateness; above it, the host counts as too slow.
 const MAX_P99_LATENESS: Duration = Duration::from_millis(1);
@@ -22,8 +22,7 @@ const MIN_JUDGED_PACKETS: u64 = 100;
 pub const BLAME: &str = "this host, not the link";
 pub(crate) const NAMES: [&str; 2] = ["forward", "reverse"];
 
-/// Returns warnings about the host after a run. `overflow` counts packets lost before the link. All
-/// arrays have forward first.
+/// Returns warnings about the host after a run. `overflow` counts packets lost before the link.
 pub(crate) fn shortcomings(accounts: &[Account; 2], overflow: [u64; 2]) -> Vec<String> {
     let mut sentences = Vec::new();
     for ((name, account), overflow) in NAMES.iter().zip(accounts).zip(overflow) {
@@ -108,13 +107,17 @@ impl Alarm {
 }
 
 impl Observer for Alarm {
-    fn on_delivery(&mut self, direction: Direction, at: Instant, delivery: &Delivery) {
-        self.lateness[direction as usize].record(at.saturating_duration_since(delivery.due));
-    }
-
-    fn on_turn(&mut self, at: Instant, accounts: &Accounts<'_>) {
-        let dropped = |direction| accounts.ledger(direction).dropped_memory;
-        self.look(at, || [Direction::Forward, Direction::Reverse].map(dropped));
+    fn on(&mut self, event: &Event<'_>) {
+        match *event {
+            Event::Delivery(direction, at, delivery) => {
+                self.lateness[direction as usize].record(at.saturating_duration_since(delivery.due));
+            }
+            Event::Turn(at, accounts) => {
+                let dropped = |direction| accounts.paths.ledger(direction).dropped_memory;
+                self.look(at, || [Direction::Forward, Direction::Reverse].map(dropped));
+            }
+            _ => {}
+        }
     }
 }
 
@@ -135,8 +138,7 @@ impl Default for LossAlarm {
 }
 
 impl LossAlarm {
-    /// Returns the warnings due at `at`. `lost` is the number of packets lost so far, forward
-    /// first.
+    /// Returns the warnings due at `at`. `lost` counts the packets lost so far, forward first.
     pub(crate) fn look(&mut self, at: Instant, lost: [u64; 2]) -> Vec<String> {
         let mut sentences = Vec::new();
         for (index, name) in NAMES.into_iter().enumerate() {
@@ -256,7 +258,8 @@ mod tests {
         alarm.look(now, || [0; 2]);
         let mut second = |late: u64, count| {
             for _ in 0..count {
-                alarm.on_delivery(Direction::Reverse, begin + Duration::from_millis(late), &packet);
+                let at = begin + Duration::from_millis(late);
+                alarm.on(&Event::Delivery(Direction::Reverse, at, &packet));
             }
             now += CHECK_INTERVAL / 2;
             alarm.look(now, || [0; 2]);

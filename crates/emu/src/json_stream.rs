@@ -11,15 +11,13 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use rdt_emulator::Direction;
 use rdt_program::json::EventStamp;
 use rdt_udp::clock;
 use serde_json::{Value, json};
 
 use crate::account::{Account, Accounts, DestinationAccount, DestinationName};
 use crate::json;
-use crate::paths::Change;
-use crate::relay::Observer;
+use crate::relay::{Event, Observer};
 
 const MAX_QUEUED_ACCOUNTS: usize = 4;
 
@@ -32,8 +30,8 @@ pub(crate) struct JsonStream {
     /// Names of the paths of `--to`, in their order.
     pub(crate) destinations: Vec<DestinationName>,
     /// Changes for which the writer had no room, oldest first.
-    changes: VecDeque<Event>,
-    to_writer: SyncSender<Event>,
+    changes: VecDeque<Line>,
+    to_writer: SyncSender<Line>,
     writer: JoinHandle<io::Result<Out>>,
 }
 
@@ -44,7 +42,7 @@ struct Beat {
 }
 
 /// Line that the writer writes.
-enum Event {
+enum Line {
     Progress(Box<Moment>),
     /// New description of the path, in TOML.
     Change {
@@ -62,8 +60,7 @@ struct Moment {
 }
 
 impl JsonStream {
-    /// Starts the writer thread. With an `interval`, an account is written at each interval from
-    /// now on.
+    /// Starts the writer thread, which writes an account at each `interval`, if there is one.
     pub(crate) fn start(interval: Option<Duration>, out: Out) -> Self {
         let (to_writer, moments) = sync_channel(MAX_QUEUED_ACCOUNTS);
         let begin = clock::now();
@@ -88,9 +85,7 @@ impl JsonStream {
         drop(self.to_writer);
         self.writer.join().unwrap_or_else(|_| Err(io::Error::other("its thread ended by itself")))
     }
-}
 
-impl JsonStream {
     /// Passes changes on until the writer has no room. Returns true if none is left.
     fn send_changes(&mut self) -> bool {
         while let Some(change) = self.changes.pop_front() {
@@ -101,9 +96,7 @@ impl JsonStream {
         }
         true
     }
-}
 
-impl Observer for JsonStream {
     // A relay whose path may change has a turn at least every 20 ms.
     fn on_turn(&mut self, at: Instant, current: &Accounts<'_>) {
         let has_room = self.send_changes();
@@ -115,16 +108,23 @@ impl Observer for JsonStream {
         if !has_room {
             return;
         }
-        let accounts =
-            [Direction::Forward, Direction::Reverse].map(|direction| current.account(direction, at));
         let destinations = self.destinations.iter().cloned().zip(current.paths.accounts(at)).collect();
-        let _ = self.to_writer.try_send(Event::Progress(Box::new(Moment { at, accounts, destinations })));
+        let moment = Moment { at, accounts: current.copy(at), destinations };
+        let _ = self.to_writer.try_send(Line::Progress(Box::new(moment)));
     }
+}
 
-    fn on_change(&mut self, change: &Change) {
-        let (destination, path) = (change.name.clone(), change.description.clone());
-        self.changes.push_back(Event::Change { at: change.at, destination, path });
-        self.send_changes();
+impl Observer for JsonStream {
+    fn on(&mut self, event: &Event<'_>) {
+        match *event {
+            Event::Turn(at, accounts) => self.on_turn(at, accounts),
+            Event::Change(change) => {
+                let (destination, path) = (change.name.clone(), change.description.clone());
+                self.changes.push_back(Line::Change { at: change.at, destination, path });
+                self.send_changes();
+            }
+            _ => {}
+        }
     }
 
     fn next_turn(&self) -> Option<Instant> {
@@ -137,16 +137,16 @@ pub(crate) fn line(out: &mut dyn Write, object: &Value) -> io::Result<()> {
     out.flush()
 }
 
-fn write(mut out: Out, stamp: &EventStamp, events: &Receiver<Event>) -> io::Result<Out> {
-    for event in events {
+fn write(mut out: Out, stamp: &EventStamp, lines: &Receiver<Line>) -> io::Result<Out> {
+    for event in lines {
         line(&mut out, &object(stamp, event))?;
     }
     Ok(out)
 }
 
-fn object(stamp: &EventStamp, event: Event) -> Value {
-    let (at, object) = match event {
-        Event::Progress(moment) => {
+fn object(stamp: &EventStamp, line: Line) -> Value {
+    let (at, object) = match line {
+        Line::Progress(moment) => {
             let [forward, reverse] = moment.accounts.each_ref().map(json::account);
             let destinations = json::destinations(&moment.destinations);
             let event = json!({
@@ -154,7 +154,7 @@ fn object(stamp: &EventStamp, event: Event) -> Value {
             });
             (moment.at, event)
         }
-        Event::Change { at, destination, path } => {
+        Line::Change { at, destination, path } => {
             (at, json!({ "event": "change", "destination": destination, "path": path }))
         }
     };
@@ -170,6 +170,7 @@ mod tests {
     use rdt_emulator::{Path, PathConfig};
 
     use super::*;
+    use crate::paths::Change;
     use crate::port::{Buffers, Port, Sent};
     use crate::relay::Relay;
     use crate::waiter::Wait;
@@ -254,7 +255,7 @@ mod tests {
         for number in 0..CHANGES {
             let (at, config) = (clock::now(), PathConfig::default());
             let description = number.to_string();
-            live.on_change(&Change { path: 0, name: None, at, config, description });
+            live.on(&Event::Change(&Change { path: 0, name: None, at, config, description }));
         }
         drop(busy);
         live.finish().unwrap();

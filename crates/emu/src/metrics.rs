@@ -6,12 +6,12 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rdt_emulator::{Direction, DropCause};
+use rdt_emulator::DropCause;
 use rdt_program::metrics::{self, Samples};
 
 use crate::Failure;
-use crate::account::{Account, Accounts};
-use crate::relay::Observer;
+use crate::account::Account;
+use crate::relay::{Event, Observer};
 use crate::talk;
 
 /// Interval of the copies: the age of a value at most.
@@ -44,12 +44,12 @@ impl Published {
 }
 
 impl Observer for Published {
-    fn on_turn(&mut self, at: Instant, accounts: &Accounts<'_>) {
-        if self.next <= at {
+    fn on(&mut self, event: &Event<'_>) {
+        if let Event::Turn(at, accounts) = *event
+            && self.next <= at
+        {
             self.next = at + INTERVAL;
-            let now =
-                [Direction::Forward, Direction::Reverse].map(|direction| accounts.account(direction, at));
-            *self.copy.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+            *self.copy.lock().unwrap_or_else(PoisonError::into_inner) = Some(accounts.copy(at));
         }
     }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rdt_emulator::{Delivery, Direction, Dropped, LateDrop, Packet, parse_duration};
+use rdt_emulator::parse_duration;
 use rdt_program::files::{create_private, is_same_path};
 use rdt_program::json::seed as seed_json;
 use rdt_program::{Printer, exit};
@@ -13,15 +13,14 @@ use rdt_udp::clock;
 use serde_json::{Value, json};
 
 use crate::Failure;
-use crate::account::{Account, Accounts, DestinationAccount, DestinationName};
+use crate::account::{Account, DestinationAccount, DestinationName};
 use crate::capture::frame::Frame;
 use crate::capture::{Capture, Captured};
 use crate::host::{self, Alarm};
 use crate::json_stream::{self, JsonStream, Out};
 use crate::metrics::Published;
 use crate::path::Described;
-use crate::paths::Change;
-use crate::relay::Observer;
+use crate::relay::{Event, Observer};
 use crate::{STDOUT, json, report, talk};
 
 const MIN_INTERVAL: Duration = Duration::from_millis(1);
@@ -69,53 +68,16 @@ pub(crate) struct Watchers<F> {
 }
 
 impl<F: Frame> Observer for Watchers<F> {
-    fn on_arrival(&mut self, direction: Direction, at: Instant, packet: &Packet) {
-        if let Some(capture) = &mut self.capture {
-            capture.on_arrival(direction, at, packet);
-        }
-    }
-
-    fn on_drop(&mut self, direction: Direction, at: Instant, dropped: &Dropped) {
-        if let Some(capture) = &mut self.capture {
-            capture.on_drop(direction, at, dropped);
-        }
-    }
-
-    fn on_late_drop(&mut self, direction: Direction, dropped: &LateDrop) {
-        if let Some(capture) = &mut self.capture {
-            capture.on_late_drop(direction, dropped);
-        }
-    }
-
-    fn on_freed_drops(&mut self, direction: Direction, packets: u64) {
-        if let Some(capture) = &mut self.capture {
-            capture.on_freed_drops(direction, packets);
-        }
-    }
-
-    fn on_delivery(&mut self, direction: Direction, at: Instant, delivery: &Delivery) {
-        self.alarm.on_delivery(direction, at, delivery);
-        if let Some(capture) = &mut self.capture {
-            capture.on_delivery(direction, at, delivery);
-        }
-    }
-
-    fn on_turn(&mut self, at: Instant, accounts: &Accounts<'_>) {
-        self.alarm.on_turn(at, accounts);
+    fn on(&mut self, event: &Event<'_>) {
+        self.alarm.on(event);
         if let Some(stream) = &mut self.stream {
-            stream.on_turn(at, accounts);
+            stream.on(event);
         }
         if let Some(published) = &mut self.published {
-            published.on_turn(at, accounts);
+            published.on(event);
         }
         if let Some(capture) = &mut self.capture {
-            capture.on_turn(at, accounts);
-        }
-    }
-
-    fn on_change(&mut self, change: &Change) {
-        if let Some(stream) = &mut self.stream {
-            stream.on_change(change);
+            capture.on(event);
         }
     }
 

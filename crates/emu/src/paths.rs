@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 pub(crate) use per_destination::PerDestination;
 use rdt_emulator::{
-    ChangeError, DelayHistogram, Delivery, Direction, Dropped, LateDrop, Ledger, Link, Packet, Path,
-    PathConfig, child_seed,
+    ChangeError, DelayHistogram, Delivery, Direction, Dropped, LateDrop, Ledger, Packet, Path, PathConfig,
+    child_seed,
 };
 
-use crate::account::Account;
+use crate::account::{Account, Lane};
 
 /// New settings of a path.
 pub(crate) struct Change {
@@ -54,15 +54,8 @@ impl From<PerTag> for Paths {
     }
 }
 
-impl From<PerDestination> for Paths {
-    fn from(paths: PerDestination) -> Self {
-        Self::PerDestination(paths)
-    }
-}
-
 impl Paths {
-    /// Starts the schedules at `at`. The schedule of a tag's path starts with its first packet
-    /// instead.
+    /// Starts the schedules at `at`, except those of a tag, which start with its first packet.
     pub(crate) fn start(&mut self, at: Instant) {
         match self {
             Self::One(path) => path.start(at),
@@ -102,17 +95,12 @@ impl Paths {
     /// [`pop_dropped`](Self::pop_dropped).
     pub(crate) fn watch(&mut self, late_drops: usize) {
         match self {
-            Self::One(path) => {
-                for direction in BOTH {
-                    path.link_mut(direction).measure_queue_delays();
-                }
-                keep_dropped(path, late_drops);
-            }
+            Self::One(path) => watch(path, late_drops),
             Self::PerTag(paths) => {
                 paths.late_drops = late_drops;
                 paths.delays = [(); 2].map(|()| Some(DelayHistogram::default()));
             }
-            Self::PerDestination(paths) => paths.watch(late_drops),
+            Self::PerDestination(paths) => paths.paths().for_each(|path| watch(path, late_drops)),
         }
     }
 
@@ -128,7 +116,7 @@ impl Paths {
     /// Returns the number of late drops of a direction, on all paths, that were not recorded.
     pub(crate) fn freed_drops(&self, direction: Direction) -> u64 {
         match self {
-            Self::One(path) => link(path, direction).freed_drops(),
+            Self::One(path) => path.link(direction).freed_drops(),
             Self::PerTag(paths) => paths.freed_drops(direction),
             Self::PerDestination(paths) => paths.freed_drops(direction),
         }
@@ -136,7 +124,7 @@ impl Paths {
 
     pub(crate) fn queue_delays(&self, direction: Direction) -> DelayHistogram {
         match self {
-            Self::One(path) => link(path, direction).queue_delays().cloned().unwrap_or_default(),
+            Self::One(path) => path.link(direction).queue_delays().cloned().unwrap_or_default(),
             Self::PerTag(paths) => paths.delays[direction as usize].clone().unwrap_or_default(),
             Self::PerDestination(paths) => paths.queue_delays(direction),
         }
@@ -170,7 +158,7 @@ impl Paths {
 
     pub(crate) fn ledger(&self, direction: Direction) -> Ledger {
         match self {
-            Self::One(path) => *of(path, direction),
+            Self::One(path) => *path.link(direction).ledger(),
             Self::PerTag(paths) => paths.total[direction as usize],
             Self::PerDestination(paths) => paths.ledger(direction),
         }
@@ -179,10 +167,16 @@ impl Paths {
     /// Returns how long the packets admitted so far occupy the links of a direction after `now`.
     pub(crate) fn backlog(&self, direction: Direction, now: Instant) -> Duration {
         match self {
-            Self::One(path) => link(path, direction).backlog(now),
-            Self::PerTag(paths) => paths.paths.values().map(|path| link(path, direction).backlog(now)).sum(),
+            Self::One(path) => path.link(direction).backlog(now),
+            Self::PerTag(paths) => paths.paths.values().map(|path| path.link(direction).backlog(now)).sum(),
             Self::PerDestination(paths) => paths.backlog(direction, now),
         }
+    }
+
+    /// Returns the account of a direction until `now`.
+    pub(crate) fn account(&self, lane: &Lane, now: Instant) -> Account {
+        let direction = lane.direction;
+        lane.account(self.ledger(direction), self.backlog(direction, now), self.queue_delays(direction))
     }
 
     /// Counts a delivered packet for its path, if there is one for each destination.
@@ -212,35 +206,12 @@ impl Paths {
 
 const BOTH: [Direction; 2] = [Direction::Forward, Direction::Reverse];
 
-fn wakeups(path: &Path) -> [Option<Instant>; 2] {
-    BOTH.map(|direction| link(path, direction).next_wakeup())
-}
-
-/// Returns the packet counters, forward and reverse.
-const fn ledgers(path: &Path) -> [Ledger; 2] {
-    [*of(path, Direction::Forward), *of(path, Direction::Reverse)]
-}
-
-/// Returns the bytes in the links, forward and reverse.
-const fn held(path: &Path) -> [u64; 2] {
-    [path.forward.held_bytes(), path.reverse.held_bytes()]
-}
-
-fn keep_dropped(path: &mut Path, late_drops: usize) {
+/// Enables measurement of queueing delays, and records up to `late_drops` late drops.
+fn watch(path: &mut Path, late_drops: usize) {
     for direction in BOTH {
+        path.link_mut(direction).measure_queue_delays();
         path.link_mut(direction).keep_dropped(late_drops);
     }
-}
-
-const fn link(path: &Path, direction: Direction) -> &Link {
-    match direction {
-        Direction::Forward => &path.forward,
-        Direction::Reverse => &path.reverse,
-    }
-}
-
-const fn of(path: &Path, direction: Direction) -> &Ledger {
-    link(path, direction).ledger()
 }
 
 /// One path for each tag, all with the same configuration. Seeds are derived from one seed, so that
@@ -258,8 +229,7 @@ pub(crate) struct PerTag {
     /// Sums of the ledgers of all current and removed paths, by direction. Updated with each
     /// packet, so that the cost of a report does not grow with the number of paths.
     total: [Ledger; 2],
-    /// Bytes now in the links of all paths, by direction. The memory limit of a single link applies
-    /// to this sum.
+    /// Bytes in the links of all paths, by direction. A link's memory limit applies to this sum.
     held: [u64; 2],
     /// Queueing delays of all paths, by direction; `None` if not measured.
     delays: [Option<DelayHistogram>; 2],
@@ -297,16 +267,18 @@ impl PerTag {
             if self.allows_changes {
                 path.allow_changes();
             }
-            keep_dropped(&mut path, self.late_drops);
+            for direction in BOTH {
+                path.link_mut(direction).keep_dropped(self.late_drops);
+            }
             path
         });
         let limit = match direction {
             Direction::Forward => self.config.forward.memory_limit,
             Direction::Reverse => self.config.reverse.memory_limit,
         };
-        let others = self.held[direction as usize] - link(path, direction).held_bytes();
+        let others = self.held[direction as usize] - path.link(direction).held_bytes();
         path.link_mut(direction).set_memory_limit(limit.saturating_sub(others));
-        let before = Before::of(path, &mut self.delays);
+        let before = begin(path, &mut self.delays);
         let result = path.push(direction, at, packet);
         self.follow(tag, &before);
         result
@@ -320,7 +292,7 @@ impl PerTag {
                 self.wakeups[direction as usize].remove(&wakeup);
                 continue;
             };
-            let before = Before::of(path, &mut self.delays);
+            let before = begin(path, &mut self.delays);
             // A queue discipline that drops on departure may deliver no packet, and change the due
             // time.
             let delivery = path.pop(direction, now);
@@ -335,7 +307,7 @@ impl PerTag {
         let tags: Vec<_> = self.paths.keys().copied().collect();
         for tag in tags {
             let Some(path) = self.paths.get_mut(&tag) else { continue };
-            let before = Before::of(path, &mut self.delays);
+            let before = begin(path, &mut self.delays);
             // All have the same settings, so only the first one can refuse.
             let changed = path.change(now, config.clone());
             self.follow(tag, &before);
@@ -348,22 +320,21 @@ impl PerTag {
     /// Updates the sums over all paths and the due times after a push or pop, and collects packets
     /// that a queue dropped after it had accepted them. Both directions may have changed, because
     /// they share the airtime of an 802.11 cell.
-    fn follow(&mut self, tag: u32, before: &Before) {
+    fn follow(&mut self, tag: u32, before: &[State; 2]) {
         let Some(path) = self.paths.get_mut(&tag) else { return };
         swap_histograms(path, &mut self.delays);
         for direction in BOTH {
             let link = path.link_mut(direction);
             self.dropped[direction as usize].extend(iter::from_fn(|| link.pop_dropped()));
         }
-        let (wakeups, ledgers, held) = (wakeups(path), ledgers(path), held(path));
-        for direction in BOTH {
+        for (direction, (before, after)) in BOTH.into_iter().zip(before.iter().zip(&states(path))) {
             let index = direction as usize;
-            self.held[index] = self.held[index] - before.held[index] + held[index];
+            self.held[index] = self.held[index] - before.held + after.held;
             // Most packets change nothing in the opposite direction.
-            if before.ledgers[index] != ledgers[index] {
-                self.total[index].replace(&before.ledgers[index], &ledgers[index]);
+            if before.ledger != after.ledger {
+                self.total[index].replace(&before.ledger, &after.ledger);
             }
-            self.wake(direction, tag, before.wakeups[index], wakeups[index]);
+            self.wake(direction, tag, before.wakeup, after.wakeup);
         }
     }
 
@@ -383,36 +354,44 @@ impl PerTag {
     }
 
     fn freed_drops(&self, direction: Direction) -> u64 {
-        let open: u64 = self.paths.values().map(|path| link(path, direction).freed_drops()).sum();
+        let open: u64 = self.paths.values().map(|path| path.link(direction).freed_drops()).sum();
         self.closed_freed_drops[direction as usize] + open
     }
 
     fn remove(&mut self, tag: u32) {
         let Some(path) = self.paths.remove(&tag) else { return };
         for direction in BOTH {
-            self.wake(direction, tag, link(&path, direction).next_wakeup(), None);
-            self.held[direction as usize] -= link(&path, direction).held_bytes();
-            let mut ledger = *of(&path, direction);
+            let link = path.link(direction);
+            self.wake(direction, tag, link.next_wakeup(), None);
+            self.held[direction as usize] -= link.held_bytes();
+            let before = *link.ledger();
+            let mut ledger = before;
             ledger.abandon();
-            self.total[direction as usize].replace(of(&path, direction), &ledger);
-            self.closed_freed_drops[direction as usize] += link(&path, direction).freed_drops();
+            self.total[direction as usize].replace(&before, &ledger);
+            self.closed_freed_drops[direction as usize] += link.freed_drops();
         }
     }
 }
 
-/// State of a path before a push or pop; arrays have forward first.
-struct Before {
-    wakeups: [Option<Instant>; 2],
-    ledgers: [Ledger; 2],
-    held: [u64; 2],
+/// State of a link before or after a push or pop.
+struct State {
+    wakeup: Option<Instant>,
+    ledger: Ledger,
+    held: u64,
 }
 
-impl Before {
-    /// Records the state, and moves the shared delay histograms into the path.
-    fn of(path: &mut Path, delays: &mut [Option<DelayHistogram>; 2]) -> Self {
-        swap_histograms(path, delays);
-        Self { wakeups: wakeups(path), ledgers: ledgers(path), held: held(path) }
-    }
+fn states(path: &Path) -> [State; 2] {
+    [&path.forward, &path.reverse].map(|link| State {
+        wakeup: link.next_wakeup(),
+        ledger: *link.ledger(),
+        held: link.held_bytes(),
+    })
+}
+
+/// Records the state, and moves the shared delay histograms into the path.
+fn begin(path: &mut Path, delays: &mut [Option<DelayHistogram>; 2]) -> [State; 2] {
+    swap_histograms(path, delays);
+    states(path)
 }
 
 /// Exchanges the shared delay histograms with those of a path: into the path before a call, out of

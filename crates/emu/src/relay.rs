@@ -28,47 +28,43 @@ const MAX_DELIVERIES: usize = 2 * (READ_BUDGET_PACKETS + MAX_COALESCED_PACKETS) 
 /// cannot delay the end for ever.
 const MAX_LAST_TURNS: usize = 1000;
 
-/// Events of a relay. All methods are optional.
+/// Event of a relay.
+pub(crate) enum Event<'a> {
+    /// A packet arrives, before it enters the link. Packets of a direction are numbered from 0 in
+    /// this order.
+    Arrival(Direction, Instant, &'a Packet),
+    /// The link dropped the packet that arrived last.
+    Drop(&'a Dropped),
+    /// The link dropped a packet after it had accepted it, or its duplicate. Reported at the end of
+    /// the relay's turn, for up to [`late_drops`](Observer::late_drops) packets per turn.
+    LateDrop(Direction, &'a LateDrop),
+    /// Number of late drops of a direction beyond those. Reported once, at the end.
+    FreedDrops(u64),
+    /// A packet departs from the link at this time, which is not before its due time.
+    Delivery(Direction, Instant, &'a Delivery),
+    /// A turn of the relay's loop ends at this time.
+    Turn(Instant, &'a Accounts<'a>),
+    /// A path was changed.
+    Change(&'a Change),
+}
+
 pub(crate) trait Observer {
-    /// Called when a packet arrives, before it enters the link. Packets of a direction are numbered
-    /// from 0 in this order.
-    fn on_arrival(&mut self, _direction: Direction, _at: Instant, _packet: &Packet) {}
+    fn on(&mut self, event: &Event<'_>);
 
-    /// Called when the link dropped the packet that arrived last.
-    fn on_drop(&mut self, _direction: Direction, _at: Instant, _dropped: &Dropped) {}
-
-    /// Called for a packet that the link dropped after it had accepted it, or for its duplicate.
-    /// Reported at the end of the relay's turn, for up to [`late_drops`](Self::late_drops) packets
-    /// per turn.
-    fn on_late_drop(&mut self, _direction: Direction, _dropped: &LateDrop) {}
-
-    /// Reports the number of late drops of a direction that `on_late_drop` did not, because a turn
-    /// had more than [`late_drops`](Self::late_drops). Called once, at the end.
-    fn on_freed_drops(&mut self, _direction: Direction, _packets: u64) {}
-
-    /// Called when a packet departs from the link at `at`, which is not before its due time.
-    fn on_delivery(&mut self, _direction: Direction, _at: Instant, _delivery: &Delivery) {}
-
-    /// Called when a turn of the relay's loop ends at time `at`.
-    fn on_turn(&mut self, _at: Instant, _accounts: &Accounts<'_>) {}
-
-    /// Called when a path was changed.
-    fn on_change(&mut self, _change: &Change) {}
-
-    /// Returns the number of late drops per turn that are recorded for
-    /// [`on_late_drop`](Self::on_late_drop).
+    /// Returns the number of late drops per turn that are recorded for [`Event::LateDrop`].
     fn late_drops(&self) -> usize {
         0
     }
 
-    /// Returns the time by which a turn must take place even without packets; `None` for no such
-    /// time.
+    /// Returns the time, if there is one, by which a turn must take place even without packets.
     fn next_turn(&self) -> Option<Instant> {
         None
     }
 }
 
-impl Observer for () {}
+impl Observer for () {
+    fn on(&mut self, _event: &Event<'_>) {}
+}
 
 /// Path between two ports. Packets received at the near port travel forward.
 pub(crate) struct Relay<N, F, T = ()> {
@@ -113,8 +109,7 @@ impl<N: Port, F: Port, T: Observer> Relay<N, F, T> {
     pub(crate) fn run(&mut self, wait: &mut impl Wait) -> io::Result<()> {
         loop {
             let read = self.turn()?;
-            // If the read budget was used up, more packets may wait: do not sleep, only check
-            // whether the relay must end.
+            // If more packets may wait, do not sleep, only check whether the relay must end.
             let deadline = if read { Some(clock::now()) } else { self.next_wakeup() };
             if !wait.wait(deadline)? {
                 return self.last_turns();
@@ -144,14 +139,15 @@ impl<N: Port, F: Port, T: Observer> Relay<N, F, T> {
     /// Discards the packets on the path. Returns the accounts, forward first, and the observer.
     pub(crate) fn finish(mut self) -> ([Account; 2], T) {
         for direction in [Direction::Forward, Direction::Reverse] {
-            self.observer.on_freed_drops(direction, self.paths.freed_drops(direction));
+            self.observer.on(&Event::FreedDrops(self.paths.freed_drops(direction)));
         }
         let now = clock::now();
-        ([self.forward, self.reverse].map(|lane| lane.finish(&self.paths, now)), self.observer)
+        let mut accounts = [self.forward, self.reverse].map(|lane| self.paths.account(&lane, now));
+        accounts.iter_mut().for_each(|account| account.ledger.abandon());
+        (accounts, self.observer)
     }
 
-    /// Delivers due packets and reads arrivals, in both directions. Returns true if more arrivals
-    /// may wait.
+    /// Delivers due packets and reads arrivals. Returns true if more arrivals may wait.
     fn turn(&mut self) -> io::Result<bool> {
         let Self { near, far, paths, forward, reverse, buffers, changes, observer } = self;
         changes.fetch();
@@ -167,18 +163,17 @@ impl<N: Port, F: Port, T: Observer> Relay<N, F, T> {
         reverse.deliver(paths, near, buffers, observer)?;
         for direction in [Direction::Forward, Direction::Reverse] {
             while let Some(dropped) = paths.pop_dropped(direction) {
-                observer.on_late_drop(direction, &dropped);
+                observer.on(&Event::LateDrop(direction, &dropped));
             }
         }
         while let Some(tag) = near.poll_gone(now) {
             paths.remove(tag);
         }
-        observer.on_turn(now, &Accounts { paths, forward, reverse });
+        observer.on(&Event::Turn(now, &Accounts { paths, lanes: [forward, reverse] }));
         Ok(more)
     }
 
-    /// Returns the time of the next due packet, or of the next turn that the near port or the
-    /// observer requires.
+    /// Returns when the next packet is due, or the near port or the observer requires a turn.
     fn next_wakeup(&self) -> Option<Instant> {
         let others = self.near.next_check().into_iter().chain(self.observer.next_turn());
         let others = others.chain(self.changes.next_check());
@@ -186,8 +181,7 @@ impl<N: Port, F: Port, T: Observer> Relay<N, F, T> {
     }
 }
 
-/// Changes of the path that are not in force yet, because packets that arrived before them may be
-/// unread.
+/// Changes of the path that wait until the packets that arrived before them have been read.
 #[derive(Default)]
 struct Pending {
     queue: Option<Changes>,
@@ -215,7 +209,7 @@ impl Pending {
             && let Some(change) = self.fetched.pop_front()
         {
             match paths.change(change.path, change.at, change.config.clone()) {
-                Ok(()) => observer.on_change(&change),
+                Ok(()) => observer.on(&Event::Change(&change)),
                 // The thread of the socket has tried it before.
                 Err(error) => tracing::error!(%error, "the path did not change"),
             }
@@ -236,9 +230,9 @@ impl Lane {
         let direction = self.direction;
         let read = from.receive(READ_BUDGET_PACKETS, buffers, &mut |buffers, at, packet| {
             changes.apply(at, paths, observer);
-            observer.on_arrival(direction, at, &packet);
+            observer.on(&Event::Arrival(direction, at, &packet));
             if let Err(dropped) = paths.push(direction, at, packet) {
-                observer.on_drop(direction, at, &dropped);
+                observer.on(&Event::Drop(&dropped));
                 buffers.give(dropped.packet);
             }
         })?;
@@ -260,7 +254,7 @@ impl Lane {
         {
             let late = now.saturating_duration_since(delivery.due);
             self.lateness.record(late);
-            observer.on_delivery(self.direction, now, &delivery);
+            observer.on(&Event::Delivery(self.direction, now, &delivery));
             let refused = to.send(&mut delivery)? == Sent::Refused;
             self.refused += u64::from(refused);
             paths.on_delivered(self.direction, delivery.tag, late, refused);

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
 use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption;
 use pcap_file::pcapng::{Block, PcapNgReader};
-use rdt_emulator::{DropCause, Ecn};
+use rdt_emulator::{DropCause, Dropped, Ecn};
 
 use super::frame::Datagrams;
 use super::*;
@@ -82,16 +82,16 @@ fn passed_packets_appear_twice_drops_once() {
     let now = clock::now();
     // Lengths that need each amount of padding, 0 to 3 bytes.
     for len in 1..=4 {
-        capture.on_arrival(Direction::Forward, now, &vec![1; len].into());
-        capture.on_delivery(Direction::Forward, now, &delivery(vec![1; len]));
+        capture.on(&Event::Arrival(Direction::Forward, now, &vec![1; len].into()));
+        capture.on(&Event::Delivery(Direction::Forward, now, &delivery(vec![1; len])));
     }
-    capture.on_arrival(Direction::Reverse, now, &vec![2; 5].into());
+    capture.on(&Event::Arrival(Direction::Reverse, now, &vec![2; 5].into()));
     let dropped = Dropped { cause: DropCause::QueueFull, packet: vec![2; 5] };
-    capture.on_drop(Direction::Reverse, now, &dropped);
+    capture.on(&Event::Drop(&dropped));
     let late = LateDrop { at: now, cause: DropCause::Aqm, packet: vec![3].into(), is_copy: false };
-    capture.on_late_drop(Direction::Reverse, &late);
+    capture.on(&Event::LateDrop(Direction::Reverse, &late));
     let changed = Delivery { is_copy: true, is_corrupted: true, ecn: Ecn::Ce, ..delivery(vec![4]) };
-    capture.on_delivery(Direction::Reverse, now, &changed);
+    capture.on(&Event::Delivery(Direction::Reverse, now, &changed));
     let captured = capture.finish();
     assert!(!captured.is_incomplete() && captured.warning().is_none());
     assert_eq!(captured.packets, 11);
@@ -126,17 +126,17 @@ fn each_path_of_destinations_has_own_interfaces() {
     let file = File::create(&path).unwrap();
     let mut capture = Capture::start((&path, file), AsTheyAre, None, "seed 7", &destinations);
     let now = clock::now();
-    capture.on_arrival(Direction::Forward, now, &Packet::from(vec![1]).with_tag(1));
-    capture.on_delivery(Direction::Forward, now, &Delivery { tag: 1, ..delivery(vec![1]) });
-    capture.on_arrival(Direction::Reverse, now, &Packet::from(vec![2]).with_tag(1));
+    capture.on(&Event::Arrival(Direction::Forward, now, &Packet::from(vec![1]).with_tag(1)));
+    capture.on(&Event::Delivery(Direction::Forward, now, &Delivery { tag: 1, ..delivery(vec![1]) }));
+    capture.on(&Event::Arrival(Direction::Reverse, now, &Packet::from(vec![2]).with_tag(1)));
     let late = LateDrop {
         at: now,
         cause: DropCause::Aqm,
         packet: Packet::from(vec![2]).with_tag(1),
         is_copy: false,
     };
-    capture.on_late_drop(Direction::Reverse, &late);
-    capture.on_arrival(Direction::Forward, now, &Packet::from(vec![3]));
+    capture.on(&Event::LateDrop(Direction::Reverse, &late));
+    capture.on(&Event::Arrival(Direction::Forward, now, &Packet::from(vec![3])));
     capture.finish();
     let (packets, names) = read(&path);
     let expected = [
@@ -170,8 +170,8 @@ fn limit_keeps_lengths_and_first_bytes() {
 fn unreported_late_drops_count_as_missing() {
     let directory = tempfile::tempdir().unwrap();
     let mut capture = capture_to(&directory.path().join("file"));
-    capture.on_arrival(Direction::Forward, clock::now(), &vec![0; 40].into());
-    capture.on_freed_drops(Direction::Forward, 3);
+    capture.on(&Event::Arrival(Direction::Forward, clock::now(), &vec![0; 40].into()));
+    capture.on(&Event::FreedDrops(3));
     let captured = capture.finish();
     assert_eq!((captured.packets, captured.missed), (1, 3));
     assert!(captured.is_incomplete());
@@ -194,7 +194,7 @@ fn timestamps_are_wall_clock_nanoseconds() {
 fn full_disk_ends_only_the_capture() {
     let mut capture = capture_to(Path::new("/dev/full"));
     for _ in 0..200 {
-        capture.on_arrival(Direction::Forward, clock::now(), &vec![0; 1400].into());
+        capture.on(&Event::Arrival(Direction::Forward, clock::now(), &vec![0; 1400].into()));
     }
     let captured = capture.finish();
     assert_eq!((captured.packets, captured.missed), (0, 200));

@@ -6,8 +6,8 @@ use rdt_emulator::{
     ChangeError, DelayHistogram, Delivery, Direction, Dropped, LateDrop, Ledger, Packet, Path, PathConfig,
 };
 
-use super::{BOTH, keep_dropped, link, of};
-use crate::account::Account;
+use super::BOTH;
+use crate::account::{Account, Lane};
 
 #[derive(Debug)]
 pub(crate) struct PerDestination {
@@ -19,22 +19,15 @@ struct Branch {
     path: Path,
     /// Memory limits, forward first. They apply to the sum over all paths.
     limits: [u64; 2],
-    /// Lateness of delivered packets, forward first.
-    lateness: [DelayHistogram; 2],
-    /// Delivered packets that the system refused, forward first.
-    refused: [u64; 2],
+    /// Forward first.
+    lanes: [Lane; 2],
 }
 
 impl Branch {
     fn account(&self, direction: Direction, now: Instant) -> Account {
-        let mut ledger = *of(&self.path, direction);
-        ledger.busy = ledger.busy.saturating_sub(link(&self.path, direction).backlog(now));
-        Account {
-            ledger,
-            lateness: self.lateness[direction as usize].clone(),
-            refused: self.refused[direction as usize],
-            queue_delays: link(&self.path, direction).queue_delays().cloned().unwrap_or_default(),
-        }
+        let link = self.path.link(direction);
+        let delays = link.queue_delays().cloned().unwrap_or_default();
+        self.lanes[direction as usize].account(*link.ledger(), link.backlog(now), delays)
     }
 }
 
@@ -45,8 +38,7 @@ impl PerDestination {
         let branch = |(config, seed): (PathConfig, u64)| Branch {
             limits: [config.forward.memory_limit, config.reverse.memory_limit],
             path: Path::new(config, seed),
-            lateness: Default::default(),
-            refused: [0; 2],
+            lanes: BOTH.map(Lane::new),
         };
         Self { branches: paths.into_iter().map(branch).collect() }
     }
@@ -58,15 +50,6 @@ impl PerDestination {
     /// Returns the accounts of each path until `now`, forward first.
     pub(super) fn accounts(&self, now: Instant) -> Vec<[Account; 2]> {
         self.branches.iter().map(|branch| BOTH.map(|direction| branch.account(direction, now))).collect()
-    }
-
-    pub(super) fn watch(&mut self, late_drops: usize) {
-        for path in self.paths() {
-            for direction in BOTH {
-                path.link_mut(direction).measure_queue_delays();
-            }
-            keep_dropped(path, late_drops);
-        }
     }
 
     pub(super) fn change(
@@ -81,9 +64,9 @@ impl PerDestination {
     pub(super) fn push(&mut self, direction: Direction, at: Instant, packet: Packet) -> Result<(), Dropped> {
         let index = direction as usize;
         let number = packet.tag as usize;
-        let held: u64 = self.branches.iter().map(|it| link(&it.path, direction).held_bytes()).sum();
+        let held: u64 = self.branches.iter().map(|it| it.path.link(direction).held_bytes()).sum();
         let branch = &mut self.branches[number];
-        let others = held - link(&branch.path, direction).held_bytes();
+        let others = held - branch.path.link(direction).held_bytes();
         let limit = branch.limits[index].saturating_sub(others);
         branch.path.link_mut(direction).set_memory_limit(limit);
         branch.path.push(direction, at, packet)
@@ -91,7 +74,7 @@ impl PerDestination {
 
     pub(super) fn pop(&mut self, direction: Direction, now: Instant) -> Option<Delivery> {
         loop {
-            let due = |it: &Branch| link(&it.path, direction).next_wakeup().filter(|at| *at <= now);
+            let due = |it: &Branch| it.path.link(direction).next_wakeup().filter(|at| *at <= now);
             let earliest =
                 (0..self.branches.len()).filter_map(|it| Some((due(&self.branches[it])?, it))).min();
             // A queue discipline that drops on departure may deliver no packet.
@@ -104,8 +87,9 @@ impl PerDestination {
 
     pub(super) fn on_delivered(&mut self, direction: Direction, tag: u32, late: Duration, refused: bool) {
         if let Some(branch) = self.branches.get_mut(tag as usize) {
-            branch.lateness[direction as usize].record(late);
-            branch.refused[direction as usize] += u64::from(refused);
+            let lane = &mut branch.lanes[direction as usize];
+            lane.lateness.record(late);
+            lane.refused += u64::from(refused);
         }
     }
 
@@ -114,12 +98,12 @@ impl PerDestination {
     }
 
     pub(super) fn freed_drops(&self, direction: Direction) -> u64 {
-        self.branches.iter().map(|it| link(&it.path, direction).freed_drops()).sum()
+        self.branches.iter().map(|it| it.path.link(direction).freed_drops()).sum()
     }
 
     pub(super) fn queue_delays(&self, direction: Direction) -> DelayHistogram {
         let mut sum = DelayHistogram::default();
-        for delays in self.branches.iter().filter_map(|it| link(&it.path, direction).queue_delays()) {
+        for delays in self.branches.iter().filter_map(|it| it.path.link(direction).queue_delays()) {
             sum.merge(delays);
         }
         sum
@@ -128,17 +112,17 @@ impl PerDestination {
     pub(super) fn ledger(&self, direction: Direction) -> Ledger {
         let mut sum = Ledger::default();
         for branch in &self.branches {
-            sum.merge(of(&branch.path, direction));
+            sum.merge(branch.path.link(direction).ledger());
         }
         sum
     }
 
     pub(super) fn backlog(&self, direction: Direction, now: Instant) -> Duration {
-        self.branches.iter().map(|it| link(&it.path, direction).backlog(now)).sum()
+        self.branches.iter().map(|it| it.path.link(direction).backlog(now)).sum()
     }
 
     pub(super) fn next_wakeup(&self) -> Option<Instant> {
-        let wakeups = |it: &Branch| BOTH.map(|direction| link(&it.path, direction).next_wakeup());
+        let wakeups = |it: &Branch| BOTH.map(|direction| it.path.link(direction).next_wakeup());
         self.branches.iter().flat_map(wakeups).flatten().min()
     }
 }

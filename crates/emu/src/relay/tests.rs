@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use rdt_emulator::{
-    Bitrate, Delivery, DropCause, Dropped, Ledger, Link, LinkConfig, Loss, Packet, Path, PathConfig,
-    Probability, QueueLimit, WifiConfig,
+    Bitrate, Delivery, DropCause, Ledger, Link, LinkConfig, Loss, Path, PathConfig, Probability, QueueLimit,
+    WifiConfig,
 };
 
 use super::*;
@@ -84,17 +84,19 @@ struct Record {
 }
 
 impl Observer for Record {
-    fn on_arrival(&mut self, direction: Direction, at: Instant, _packet: &Packet) {
-        self.arrivals.push((direction, at));
-    }
-
-    fn on_drop(&mut self, direction: Direction, _at: Instant, dropped: &Dropped) {
-        self.drops.push((direction, dropped.cause, dropped.packet.clone()));
-    }
-
-    fn on_delivery(&mut self, direction: Direction, at: Instant, delivery: &Delivery) {
-        assert!(at >= delivery.due);
-        self.deliveries.push((direction, delivery.due, delivery.packet.clone()));
+    fn on(&mut self, event: &Event<'_>) {
+        match *event {
+            Event::Arrival(direction, at, _) => self.arrivals.push((direction, at)),
+            Event::Drop(dropped) => {
+                let (direction, _) = *self.arrivals.last().unwrap();
+                self.drops.push((direction, dropped.cause, dropped.packet.clone()));
+            }
+            Event::Delivery(direction, at, delivery) => {
+                assert!(at >= delivery.due);
+                self.deliveries.push((direction, delivery.due, delivery.packet.clone()));
+            }
+            _ => {}
+        }
     }
 }
 
