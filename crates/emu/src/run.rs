@@ -57,6 +57,8 @@ use crate::args::InsideArgs;
 use crate::talk;
 use control::{Control, Message};
 use rdt_program::exit;
+use rustix::event::{PollFd, Timespec, poll};
+use rustix::io::Errno;
 
 /// Stage of the start inside the namespaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -91,6 +93,14 @@ pub(crate) fn inside(args: &InsideArgs) -> u8 {
 
 fn failed(failure: &Failure) -> Message {
     Message::Failed(failure.code(), failure.to_string())
+}
+
+/// Waits until a descriptor is ready. A signal may end the wait before.
+fn wait(fds: &mut [PollFd<'_>], timeout: Option<&Timespec>) -> Result<(), Failure> {
+    match poll(fds, timeout) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(Failure::system("cannot wait")(error.into())),
+    }
 }
 
 /// Returns the failure of a program that cannot be started.

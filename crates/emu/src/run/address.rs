@@ -33,8 +33,7 @@ impl Block {
     /// Returns the block of the run whose near end has the address `near`; `None` if there is none.
     pub(crate) fn with_near_end(near: Ipv4Addr) -> Option<Self> {
         let mut block = Self::OUTERMOST;
-        // Descend into the nested run whose block contains `near`. Number 0 is the link of the run
-        // itself.
+        // Descend into the nested run whose block contains `near`. Number 0 is the run's own link.
         while let Some(child) = block.child(block.number_in(near)).filter(|child| child.base != block.base) {
             block = child;
         }

@@ -16,8 +16,7 @@ const MAX_MESSAGE: usize = 4096;
 const MAX_FDS: usize = 2;
 
 /// Packets that the kernel dropped before the relay read them, at the near and the far device.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Overflow(pub(crate) [u64; 2]);
+pub(crate) type Overflow = [u64; 2];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Message {
@@ -46,8 +45,7 @@ pub(crate) enum Message {
 pub(crate) struct Control(OwnedFd);
 
 impl Control {
-    /// Creates both ends. Programs started by this process inherit the second one until
-    /// [`Control::keep`].
+    /// Creates both ends. Started programs inherit the second one until [`Control::keep`].
     pub(crate) fn pair() -> io::Result<(Self, Self)> {
         let (outside, inside) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::empty(), None)?;
@@ -139,7 +137,7 @@ impl Message {
         };
         let mut bytes = vec![letter, number];
         bytes.extend(text.bytes().take(MAX_MESSAGE - 2));
-        if let Self::Lost(Overflow(counts)) | Self::Ended(_, Overflow(counts)) = self {
+        if let Self::Lost(counts) | Self::Ended(_, counts) = self {
             bytes.extend(counts.iter().flat_map(|count| count.to_ne_bytes()));
         }
         bytes
@@ -156,18 +154,16 @@ impl Message {
             b'f' => Some(Self::Failed(*number, String::from_utf8_lossy(text).into_owned())),
             b't' => Some(Self::Stopped(*number != 0)),
             b'c' => Some(Self::Continue(*number != 0)),
-            b'l' => Some(Self::Lost(Overflow::decode(text)?)),
-            b'e' => Some(Self::Ended(*number, Overflow::decode(text)?)),
+            b'l' => Some(Self::Lost(counts(text)?)),
+            b'e' => Some(Self::Ended(*number, counts(text)?)),
             _ => None,
         }
     }
 }
 
-impl Overflow {
-    fn decode(bytes: &[u8]) -> Option<Self> {
-        let (near, far) = bytes.split_at_checked(size_of::<u64>())?;
-        Some(Self([u64::from_ne_bytes(near.try_into().ok()?), u64::from_ne_bytes(far.try_into().ok()?)]))
-    }
+fn counts(bytes: &[u8]) -> Option<Overflow> {
+    let (near, far) = bytes.split_at_checked(size_of::<u64>())?;
+    Some([u64::from_ne_bytes(near.try_into().ok()?), u64::from_ne_bytes(far.try_into().ok()?)])
 }
 
 #[cfg(test)]
@@ -186,8 +182,8 @@ mod tests {
             Message::Failed(69, "no: ü".into()),
             Message::Stopped(true),
             Message::Continue(false),
-            Message::Lost(Overflow([0, 7])),
-            Message::Ended(255, Overflow([1, u64::MAX])),
+            Message::Lost([0, 7]),
+            Message::Ended(255, [1, u64::MAX]),
         ];
         for message in &messages {
             inside.send(message, &[]).unwrap();

@@ -19,8 +19,7 @@ pub(crate) struct EnclosingRun {
 pub(crate) enum Enclosing {
     Host,
     Run(EnclosingRun),
-    /// There is a device of a run, but this is its far end, or the addresses are not those of a
-    /// run.
+    /// There is a device of a run, but this is its far end, or it has other addresses.
     Device,
 }
 

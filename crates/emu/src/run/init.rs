@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rdt_program::exit;
 use rdt_udp::clock;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::mount::{MountFlags, MountPropagationFlags};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, kill_process_group};
 use rustix::thread::LinkNameSpaceType;
@@ -247,7 +247,7 @@ impl Init<'_> {
 
     fn lost(&self) -> Overflow {
         let count = |place| self.drops.get(place).map(Drops::count).unwrap_or_default();
-        Overflow([count(0), count(1)])
+        [count(0), count(1)]
     }
 
     fn end_server(&mut self) -> Result<(), Failure> {
@@ -270,10 +270,7 @@ impl Init<'_> {
     fn sleep(&mut self, timeout: Option<Duration>) -> Result<(), Failure> {
         let mut fds = [PollFd::new(&self.signals, PollFlags::IN), PollFd::new(self.control, PollFlags::IN)];
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-        match poll(&mut fds, timeout.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(Failure::system("cannot wait")(error.into())),
-        }
+        super::wait(&mut fds, timeout.as_ref())?;
         if fds[1].revents().is_empty() {
             return Ok(());
         }
@@ -293,8 +290,7 @@ impl Init<'_> {
         }
     }
 
-    /// Collects children that have ended or stopped. Returns the exit code of the command if it has
-    /// ended.
+    /// Collects children that have ended or stopped. Returns the exit code of an ended command.
     fn reap(&mut self) -> Option<u8> {
         let mut end = None;
         while let Some((pid, status)) = next_change() {

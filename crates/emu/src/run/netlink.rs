@@ -82,10 +82,7 @@ impl Netlink {
 
     /// Routes a prefix through a device, for the packets that look into this table.
     pub(crate) fn add_route_in(&self, table: u8, to: IpAddr, prefix: u8, device: u32) -> io::Result<()> {
-        let mut message = Message::route((to, prefix), table, [libc::RT_SCOPE_LINK, libc::RTN_UNICAST]);
-        if prefix > 0 {
-            message.attribute(libc::RTA_DST, &octets(to));
-        }
+        let mut message = Message::route((to, prefix), table, ON_LINK);
         message.attribute(libc::RTA_OIF, &device.to_ne_bytes());
         self.ask(message)
     }
@@ -102,9 +99,7 @@ impl Netlink {
     /// Makes the kernel refuse packets to a prefix, unless there is a route to a longer one.
     pub(crate) fn add_unreachable(&self, to: IpAddr, prefix: u8) -> io::Result<()> {
         let unreachable = [libc::RT_SCOPE_UNIVERSE, libc::RTN_UNREACHABLE];
-        let mut message = Message::route((to, prefix), libc::RT_TABLE_MAIN, unreachable);
-        message.attribute(libc::RTA_DST, &octets(to));
-        self.ask(message)
+        self.ask(Message::route((to, prefix), libc::RT_TABLE_MAIN, unreachable))
     }
 
     /// Makes IPv4 packets look into a table before the main one.
@@ -134,9 +129,8 @@ impl Netlink {
         /// `RTAX_LOCK`: set of the metrics that are locked.
         const LOCK: u16 = 1;
         let prefix = if to.is_ipv4() { 32 } else { 128 };
-        let on_link = [libc::RT_SCOPE_LINK, libc::RTN_UNICAST];
-        let mut message = Message::route((to, prefix), libc::RT_TABLE_MAIN, on_link);
-        message.attribute(libc::RTA_DST, &octets(to)).attribute(libc::RTA_OIF, &device.to_ne_bytes());
+        let mut message = Message::route((to, prefix), libc::RT_TABLE_MAIN, ON_LINK);
+        message.attribute(libc::RTA_OIF, &device.to_ne_bytes());
         let locked = metrics.iter().fold(0_u32, |set, (metric, _)| set | 1 << metric);
         let mut nested = Message { bytes: Vec::new() };
         nested.attribute(LOCK, &locked.to_ne_bytes());
@@ -164,6 +158,9 @@ impl Netlink {
     }
 }
 
+/// Scope and type of a route through a device.
+const ON_LINK: [u8; 2] = [libc::RT_SCOPE_LINK, libc::RTN_UNICAST];
+
 struct Message {
     bytes: Vec<u8>,
 }
@@ -184,6 +181,9 @@ impl Message {
         // flags
         let mut message = Self::new(libc::RTM_NEWROUTE, libc::NLM_F_CREATE | libc::NLM_F_EXCL);
         message.put(&[family(to), prefix, 0, 0, table, libc::RTPROT_STATIC, scope, kind]).put(&[0; 4]);
+        if prefix > 0 {
+            message.attribute(libc::RTA_DST, &octets(to));
+        }
         message
     }
 

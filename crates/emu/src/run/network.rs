@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Seek};
+use std::iter;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV6};
 use std::os::fd::OwnedFd;
 
@@ -67,8 +68,7 @@ impl Shape {
         Ok(tun)
     }
 
-    /// Creates a device for a nested run in the current namespace, and routes the block of the
-    /// nested run to the device.
+    /// Creates a device for a nested run in the current namespace, and routes its block there.
     pub(crate) fn attach_inner(self, outer: Block) -> Result<(OwnedFd, Block), Failure> {
         let tun = tun::open().map_err(Step::OpenTun.forbidden())?;
         for number in 1..=address::MAX_CHILDREN {
@@ -102,31 +102,28 @@ impl Shape {
             sysctl(&format!("ipv6/conf/{name}/addr_gen_mode"), "1");
         }
         netlink.set_up(device, Some((self.mtu, DEVICE_QUEUE_PACKETS)))?;
-        let prefix = address::LINK_PREFIX;
-        netlink.add_address(device, address.into(), prefix)?;
-        if self.ipv6 {
-            netlink.add_address(device, address::v6(address).into(), address::v6_prefix(prefix))?;
+        for (address, prefix) in self.versions(address, address::LINK_PREFIX) {
+            netlink.add_address(device, address, prefix)?;
         }
         Ok(device)
     }
 
+    /// Returns an IPv4 prefix, and with IPv6 the prefix that corresponds to it. One of 0 bits stands
+    /// for all addresses.
+    fn versions(self, to: Ipv4Addr, prefix: u8) -> impl Iterator<Item = (IpAddr, u8)> {
+        let v6_prefix = if prefix == 0 { 0 } else { address::v6_prefix(prefix) };
+        let v6 = self.ipv6.then(|| (address::v6(to).into(), v6_prefix));
+        iter::once((to.into(), prefix)).chain(v6)
+    }
+
     fn route(self, netlink: &Netlink, device: u32, to: Ipv4Addr, prefix: u8) -> io::Result<()> {
-        netlink.add_route(to.into(), prefix, device)?;
-        if self.ipv6 {
-            let prefix = if prefix == 0 { 0 } else { address::v6_prefix(prefix) };
-            netlink.add_route(IpAddr::V6(address::v6(to)), prefix, device)?;
-        }
-        Ok(())
+        self.versions(to, prefix).try_for_each(|(to, prefix)| netlink.add_route(to, prefix, device))
     }
 
     /// Refuses packets to the addresses of a block that have no route of their own.
     fn refuse(self, netlink: &Netlink, block: Block) -> io::Result<()> {
         let (network, prefix) = block.network();
-        netlink.add_unreachable(network.into(), prefix)?;
-        if self.ipv6 {
-            netlink.add_unreachable(address::v6(network).into(), address::v6_prefix(prefix))?;
-        }
-        Ok(())
+        self.versions(network, prefix).try_for_each(|(to, prefix)| netlink.add_unreachable(to, prefix))
     }
 
     /// Forwards between the device of the path and that of a NAT in the current namespace, which is

@@ -1,5 +1,4 @@
-//! Error messages for missing permissions: the step that failed, the probable reason, and the
-//! remedy.
+//! Error messages for missing permissions: failed step, probable reason, and remedy.
 
 use std::fs;
 use std::io;

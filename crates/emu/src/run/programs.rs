@@ -98,8 +98,7 @@ impl Listening {
     }
 }
 
-/// Starts a program. Returns only its process id, because its end is detected by a wait for any
-/// child.
+/// Starts a program. Returns only its id, because a wait for any child detects its end.
 fn spawn(mut command: Command, place: &Place, terminal: Option<&Terminal>) -> io::Result<Pid> {
     command.env(LOCAL, place.local.to_string()).env(PEER, place.peer.to_string());
     if place.ipv6 {

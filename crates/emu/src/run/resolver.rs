@@ -5,14 +5,14 @@
 use std::io::Write as _;
 use std::net::IpAddr;
 
-use rdt_program::Printer;
 use rustix::mount::mount_bind;
 
 pub(crate) const RESOLV_CONF: &str = "/etc/resolv.conf";
 /// UDP port of name servers (RFC 1035, section 4.2.1), on the wire.
 const DNS_PORT: [u8; 2] = 53_u16.to_be_bytes();
 
-const NO_NAME_SERVER: &str = "a program looked up a name, but a run has no network beyond its far end: add --internet, use \
+/// Warning about the first lookup of a name that no name server takes.
+pub(crate) const NO_NAME_SERVER: &str = "a program looked up a name, but a run has no network beyond its far end: add --internet, use \
                               addresses such as $RDT_PEER, or start a name server there with --server";
 
 /// Sets the name server of this mount namespace. If that is refused, programs ask those of the
@@ -30,28 +30,8 @@ pub(crate) fn ask_at(name_server: IpAddr) {
     }
 }
 
-/// Reports the first lookup of a name that no name server takes.
-pub(crate) struct RefusedLookups {
-    warnings: Printer,
-    is_reported: bool,
-}
-
-impl RefusedLookups {
-    pub(crate) fn new(warnings: Printer) -> Self {
-        Self { warnings, is_reported: false }
-    }
-
-    /// Looks at an IP packet for the near end.
-    pub(crate) fn on_packet(&mut self, packet: &[u8]) {
-        if !self.is_reported && refuses_lookup(packet) {
-            self.is_reported = true;
-            self.warnings.print(NO_NAME_SERVER);
-        }
-    }
-}
-
 /// True for an ICMP message "destination unreachable" (RFC 792) about a datagram to a name server.
-fn refuses_lookup(packet: &[u8]) -> bool {
+pub(crate) fn refuses_lookup(packet: &[u8]) -> bool {
     const ICMP: u8 = 1;
     const UDP: u8 = 17;
     const DESTINATION_UNREACHABLE: u8 = 3;

@@ -17,8 +17,7 @@ pub(crate) struct Came {
     pub(crate) from_terminal: bool,
 }
 
-/// Signals that this process reads. They are blocked in it, and must be unblocked in the programs
-/// that it starts.
+/// Signals that this process reads. They are blocked here, and must not be in started programs.
 pub(crate) struct Signals {
     fd: SignalFd,
     came: VecDeque<Came>,

@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use rdt_emulator::{Path, PathConfig};
 use rdt_program::{Printer, exit};
 use rdt_udp::{Waker, clock};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags};
 
 use super::address::{Block, v6};
 use super::control::{Control, Message, Overflow};
@@ -19,7 +19,6 @@ use super::enclosing::{Enclosing, EnclosingRun};
 use super::nat::Tool;
 use super::network::Shape;
 use super::permission_errors::Step;
-use super::resolver::RefusedLookups;
 use super::signals::Signals;
 use super::terminal::Foreground;
 use super::tun::{IpPackets, TunPort};
@@ -56,7 +55,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let (config, seed) = (described.config()?, described.seed());
     let to = routed(to, args.ipv6)?;
     let all = iter::once(&config).chain(to.iter().map(|(_, config)| config));
-    args.calibration.check_all(all, Mode::Namespace)?;
+    args.calibration.check(all, Mode::Namespace)?;
     let _pipes = args.output.open_pipes()?;
     let control = args.control.as_deref().map(ControlSocket::bind).transpose()?;
     let mut signals = Signals::requests().map_err(Failure::system("cannot wait for signals"))?;
@@ -76,7 +75,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let (ended, Finished { accounts, destinations, watchers }) = carried?;
     // The report is printed even if the run failed, because packets may have been relayed.
     let (code, lost_before) = match ended {
-        Ok((code, overflow)) => (code, overflow.0.map(Some)),
+        Ok((code, overflow)) => (code, overflow.map(Some)),
         Err(failure) => {
             talk(&failure.to_string());
             (failure.code(), [None; 2])
@@ -114,7 +113,7 @@ fn paths(to: &[Routed], config: PathConfig, seed: u64) -> Paths {
         return Path::new(config, seed).into();
     }
     let others = to.iter().zip(1..).map(|((it, config), number)| (config.clone(), it.seed(number, seed)));
-    PerDestination::new(iter::once((config, seed)).chain(others)).into()
+    Paths::PerDestination(PerDestination::new(iter::once((config, seed)).chain(others)))
 }
 
 /// Names the paths that [`paths`] creates; none without destinations.
@@ -134,8 +133,7 @@ fn names(to: &[Routed], seed: u64) -> Vec<DestinationName> {
 /// Result of the command: exit code, and packets lost before the relay read them.
 type Ended = Result<(u8, Overflow), Failure>;
 
-/// Relays packets while the command runs. Fails only if no packet was relayed; otherwise the
-/// failure is in [`Ended`].
+/// Relays packets while the command runs. A failure after the first packet is in [`Ended`].
 fn carry(
     path: (Paths, Option<Changes>),
     (seed, to): (u64, &[Routed]),
@@ -147,11 +145,11 @@ fn carry(
     let watchers = || args.output.watchers(IpPackets, seed, inside.warnings.clone(), names(to, seed));
     let table = table(to);
     // With a NAT, a lookup is refused by the name server of the host, for reasons of its own.
-    let lookups = args.internet.is_none().then(|| RefusedLookups::new(inside.warnings.clone()));
-    let ports = |devices: [Arc<OwnedFd>; 2]| {
-        let [near, far] = devices.map(TunPort::new);
-        let near = near.watching(lookups).choosing(table.clone(), By::Destination);
-        [near, far.choosing(table, By::Source)]
+    let lookups = args.internet.is_none().then(|| inside.warnings.clone());
+    let ports = move |devices: [Arc<OwnedFd>; 2]| {
+        let [near, far] = devices;
+        let by = |by| table.clone().map(|table| (table, by));
+        [TunPort::new(near, lookups, by(By::Destination)), TunPort::new(far, None, by(By::Source))]
     };
     let relay = Worker::start(path, devices, watchers, ports, args.wait)?;
     let ended = match signals.next() {
@@ -243,10 +241,7 @@ impl Inside {
                 PollFd::new(&self.control, PollFlags::IN),
                 PollFd::new(&relay.ended, PollFlags::IN),
             ];
-            match poll(&mut fds, None) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(Failure::system("cannot wait")(error.into())),
-            }
+            super::wait(&mut fds, None)?;
             let [_, said, relay_ended] = fds.map(|fd| !fd.revents().is_empty());
             while let Some(signal) = signals.next() {
                 if !signal.from_terminal {
@@ -258,7 +253,7 @@ impl Inside {
                 match self.receive()? {
                     Some((Message::Lost(lost), _)) => {
                         losses
-                            .look(clock::now(), lost.0)
+                            .look(clock::now(), lost)
                             .iter()
                             .for_each(|sentence| self.warnings.print(sentence));
                     }
@@ -282,8 +277,7 @@ impl Inside {
         }
     }
 
-    /// Maps the IDs of the user namespace if the inner process asks for it, then receives the next
-    /// message.
+    /// Receives the next message, after mapping user IDs if the inner process asks for it.
     fn receive_mapping_ids(&self, signals: &mut Signals) -> Result<Option<(Message, Vec<OwnedFd>)>, Failure> {
         let first = self.receive_unless_ended(signals)?;
         if !matches!(first, Some((Message::Unmapped, _))) {
@@ -305,10 +299,7 @@ impl Inside {
     ) -> Result<Option<(Message, Vec<OwnedFd>)>, Failure> {
         loop {
             let mut fds = [PollFd::new(&*signals, PollFlags::IN), PollFd::new(&self.control, PollFlags::IN)];
-            match poll(&mut fds, None) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(Failure::system("cannot wait")(error.into())),
-            }
+            super::wait(&mut fds, None)?;
             if !fds[1].revents().is_empty() {
                 return self.receive();
             }

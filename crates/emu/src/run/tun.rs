@@ -6,12 +6,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use rdt_emulator::{Delivery, Packet};
+use rdt_program::Printer;
 use rdt_udp::clock;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use super::ecn;
-use super::resolver::RefusedLookups;
+use super::{ecn, resolver};
 use crate::capture::frame::{Carried, Frame};
 use crate::destinations::{By, Table};
 use crate::port::{Buffers, Port, Sent, Take};
@@ -60,25 +60,17 @@ pub(crate) struct TunPort {
     tun: Arc<OwnedFd>,
     /// Buffer for one packet, because its length is known only after the read.
     scratch: Box<[u8]>,
-    /// Set at the near end.
-    lookups: Option<RefusedLookups>,
+    /// Output of the warning about a refused lookup; `None` at the far end, and once it is printed.
+    lookups: Option<Printer>,
     /// Paths of destinations, and the address that chooses one.
     table: Option<(Table, By)>,
 }
 
 impl TunPort {
-    pub(crate) fn new(tun: Arc<OwnedFd>) -> Self {
-        Self { tun, scratch: vec![0; MAX_PACKET].into(), lookups: None, table: None }
-    }
-
-    /// Tags received packets with the numbers of their paths.
-    pub(crate) fn choosing(self, table: Option<Table>, by: By) -> Self {
-        Self { table: table.map(|table| (table, by)), ..self }
-    }
-
-    /// Looks at the packets that are sent for lookups of names that were refused.
-    pub(crate) fn watching(self, lookups: Option<RefusedLookups>) -> Self {
-        Self { lookups, ..self }
+    /// Creates a port that warns once about refused lookups in the packets that it sends, and that
+    /// tags the packets that it receives with the numbers of their paths in `table`.
+    pub(crate) fn new(tun: Arc<OwnedFd>, lookups: Option<Printer>, table: Option<(Table, By)>) -> Self {
+        Self { tun, scratch: vec![0; MAX_PACKET].into(), lookups, table }
     }
 }
 
@@ -105,8 +97,8 @@ impl Port for TunPort {
     }
 
     fn send(&mut self, delivery: &mut Delivery) -> io::Result<Sent> {
-        if let Some(lookups) = &mut self.lookups {
-            lookups.on_packet(&delivery.packet);
+        if let Some(warnings) = self.lookups.take_if(|_| resolver::refuses_lookup(&delivery.packet)) {
+            warnings.print(resolver::NO_NAME_SERVER);
         }
         // A flipped bit may have changed the codepoint in the packet, so read it there.
         if delivery.ecn == rdt_emulator::Ecn::Ce && ecn::read(&delivery.packet) != delivery.ecn {
