@@ -30,7 +30,7 @@ use serde_json::{Value, json};
 use crate::calibration::{Bounds, Calibration, Host, file, mbps};
 use crate::waiter::Waiting;
 use crate::{Failure, json_stream, talk, tell};
-use max_rate::{Found, Held};
+use max_rate::{Delivered, Found};
 
 /// Duration of each of the six measurements, ms.
 const MEASUREMENT_MS: u64 = 2000;
@@ -96,7 +96,7 @@ impl Capacity {
     /// host sustains.
     fn measure<E>(
         flood: impl Fn(u16) -> Result<Throughput, E>,
-        hold: impl FnMut(max_rate::Asked) -> Result<Option<max_rate::Delivered>, E>,
+        hold: impl FnMut(max_rate::Asked) -> Result<Option<Delivered>, E>,
     ) -> Result<Self, E> {
         let floods = DATAGRAM_SIZES.into_iter().map(flood).collect::<Result<Vec<_>, E>>()?;
         let highest = floods.iter().map(Throughput::rate_bps).fold(0.0, f64::max);
@@ -106,7 +106,7 @@ impl Capacity {
     fn json(&self) -> Value {
         json!({
             "floods": self.floods.iter().map(Throughput::json).collect::<Vec<_>>(),
-            "held": self.found.held.as_ref().map(Held::json),
+            "held": self.found.held.as_ref().map(Delivered::json),
             "failed_bps": self.found.failed_bps,
         })
     }
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn rates_count_payload_over_elapsed_time() {
-        let held = Held { bps: 5e6, lateness: Value::Null };
+        let held = Delivered { bps: 5e6, lateness: Value::Null };
         let found = Found { held: Some(held), failed_bps: Some(6e6) };
         let proxy = Capacity { floods: vec![throughput()], found };
         let figures = Figures { idle: [1.into(), 2.into()], proxy, namespace: Err("no".to_owned()) };
@@ -299,10 +299,10 @@ mod tests {
 
     #[test]
     fn figures_fit_schema() {
-        let lateness = || crate::json::lateness(&DelayHistogram::default());
+        let lateness = || crate::json::percentiles(&DelayHistogram::default());
         let capacity = |held: Option<f64>| Capacity {
             floods: vec![Throughput::new(64, 2000, lateness()), throughput()],
-            found: Found { held: held.map(|bps| Held { bps, lateness: lateness() }), failed_bps: held },
+            found: Found { held: held.map(|bps| Delivered { bps, lateness: lateness() }), failed_bps: held },
         };
         let Some(contract) = Contract::load("rdt-emu.json") else { return };
         for namespace in [Ok(capacity(None)), Err("no".to_owned())] {

@@ -34,14 +34,10 @@ pub(crate) struct CalibrationArgs {
 }
 
 impl CalibrationArgs {
-    /// Rejects a path with a rate that failed on this host. Warns about a rate between the highest
+    /// Rejects paths with a rate that failed on this host. Warns about a rate between the highest
     /// sustained and the lowest failed one, and about a calibration file that cannot be used.
-    pub(crate) fn check(&self, path: &PathConfig, mode: Mode) -> Result<(), Failure> {
-        self.check_all([path], mode)
-    }
-
-    /// Checks paths that share one relay thread: each of them, and the sum of their rates.
-    pub(crate) fn check_all<'a>(
+    /// The paths share one relay thread, so that the sum of their rates counts too.
+    pub(crate) fn check<'a>(
         &self,
         paths: impl IntoIterator<Item = &'a PathConfig>,
         mode: Mode,
@@ -166,8 +162,7 @@ impl Calibration {
         value.as_ref().and_then(parse).ok_or(Unfit::Malformed)
     }
 
-    /// Reads the saved calibration, and checks that it applies to this host now; `None` if there is
-    /// none.
+    /// Reads the saved calibration, if there is one, and checks that it applies to this host now.
     fn read(file: &Path, here: &Host, now: Timestamp) -> Result<Option<Self>, Unfit> {
         let text = file::read(file).map_err(|error| Unfit::Unreadable(error.to_string()))?;
         text.map(|text| Self::parse(&text)?.fits(here, now)).transpose()

@@ -193,7 +193,7 @@ impl InForce {
         let config = described.config()?;
         let others = self.paths.iter().enumerate().filter(|(number, _)| *number != path);
         let all = others.map(|(_, other)| &other.config).chain([&config]);
-        self.calibration.check_all(all, self.mode)?;
+        self.calibration.check(all, self.mode)?;
         let at = clock::now();
         let name = (self.paths.len() > 1).then(|| self.paths[path].name.clone());
         let in_force = &mut self.paths[path];
@@ -205,29 +205,20 @@ impl InForce {
     }
 }
 
+/// Scopes by their names in requests.
+const SCOPES: [(Scope, &str); 3] =
+    [(Scope::Both, "both"), (Scope::Forward, "forward"), (Scope::Reverse, "reverse")];
+
 fn settings(request: &Value) -> Option<Vec<(Scope, Key, String)>> {
     let settings = request["settings"].as_array()?;
     settings
         .iter()
         .map(|setting| {
             let text = |index: usize| setting.get(index)?.as_str();
-            let scope = match text(0)? {
-                "both" => Scope::Both,
-                "forward" => Scope::Forward,
-                "reverse" => Scope::Reverse,
-                _ => return None,
-            };
+            let (scope, _) = SCOPES.into_iter().find(|(_, name)| Some(*name) == text(0))?;
             Some((scope, Key::all().find(|key| Some(key.name()) == text(1))?, text(2)?.to_owned()))
         })
         .collect()
-}
-
-const fn name(scope: Scope) -> &'static str {
-    match scope {
-        Scope::Both => "both",
-        Scope::Forward => "forward",
-        Scope::Reverse => "reverse",
-    }
 }
 
 /// Reads a request, passes the change to the relay, and answers.
@@ -278,10 +269,10 @@ fn write_line(mut peer: &UnixStream, object: &Value) -> io::Result<()> {
 
 /// Runs `set`: sends the settings, and prints the path in force.
 pub(crate) fn set(args: &SetArgs) -> Result<u8, Failure> {
-    if args.path.file().is_some() {
+    if args.path.file.is_some() {
         return Err(Failure::usage("--path: set takes flags alone"));
     }
-    if args.path.settings().iter().any(|(_, key, _)| *key == Key::Seed) {
+    if args.path.settings.iter().any(|(_, key, _)| *key == Key::Seed) {
         return Err(Failure::usage("--seed: the draws of a running path cannot change"));
     }
     let absent = |error: io::Error| {
@@ -294,9 +285,12 @@ pub(crate) fn set(args: &SetArgs) -> Result<u8, Failure> {
     peer.set_read_timeout(Some(4 * PEER_TIMEOUT)).map_err(absent)?;
     let settings: Vec<_> = args
         .path
-        .settings()
+        .settings
         .iter()
-        .map(|(scope, key, text)| json!([name(*scope), key.name(), text]))
+        .map(|(scope, key, text)| {
+            let name = SCOPES.iter().find(|(it, _)| it == scope).map(|(_, name)| name);
+            json!([name, key.name(), text])
+        })
         .collect();
     let folder = std::env::current_dir().map_err(Failure::system("no current directory"))?;
     write_line(&peer, &json!({ "to": args.to, "settings": settings, "folder": folder.to_string_lossy() }))

@@ -150,9 +150,9 @@ fn is_name(name: &str) -> bool {
 /// text is a perfect wire.
 fn describe(text: &str) -> Result<Described, Failure> {
     if text.contains('=') || text.trim().is_empty() {
-        return PathArgs::of(None, settings(text)?).describe();
+        return PathArgs { file: None, settings: settings(text)? }.describe();
     }
-    PathArgs::of(Some(PathBuf::from(text)), Vec::new()).describe_as("file")
+    PathArgs { file: Some(PathBuf::from(text)), settings: Vec::new() }.describe_as("file")
 }
 
 fn settings(text: &str) -> Result<Vec<Setting>, Failure> {

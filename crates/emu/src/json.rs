@@ -16,8 +16,8 @@ pub(crate) fn account(account: &Account) -> Value {
     let mut object = ledger(&account.ledger);
     let own = json!({
         "refused": account.refused,
-        "queue_delay_ns": queue_delays(&account.queue_delays),
-        "lateness_ns": lateness(&account.lateness),
+        "queue_delay_ns": percentiles(&account.queue_delays),
+        "lateness_ns": percentiles(&account.lateness),
         "balances": account.balances(),
     });
     extend(&mut object, own);
@@ -76,21 +76,14 @@ pub(crate) fn monotonic(_at: Instant) -> Option<u64> {
     None
 }
 
-pub(crate) fn queue_delays(delays: &DelayHistogram) -> Value {
-    percentiles(delays.count(), |q| delays.quantile(q), delays.max())
-}
-
-pub(crate) fn lateness(lateness: &DelayHistogram) -> Value {
-    percentiles(lateness.count(), |q| lateness.quantile(q), lateness.max())
-}
-
-fn percentiles(count: u64, quantile: impl Fn(f64) -> Duration, max: Duration) -> Value {
-    let some = |time: Duration| (count > 0).then(|| nanos(time));
+/// Percentiles of queueing delays, or of lateness.
+pub(crate) fn percentiles(delays: &DelayHistogram) -> Value {
+    let some = |time: Duration| (delays.count() > 0).then(|| nanos(time));
     json!({
-        "p50": some(quantile(0.5)),
-        "p99": some(quantile(0.99)),
-        "p99.9": some(quantile(0.999)),
-        "max": some(max),
+        "p50": some(delays.quantile(0.5)),
+        "p99": some(delays.quantile(0.99)),
+        "p99.9": some(delays.quantile(0.999)),
+        "max": some(delays.max()),
     })
 }
 

@@ -108,12 +108,10 @@ fn talk(line: &str) {
     rdt_program::talk(&format!("rdt-emu: {line}"));
 }
 
-/// Limit on the warnings that wait for a slow reader. More are dropped; the final report has the
-/// counts.
+/// Limit on the warnings that wait for a slow reader. The final report has the counts of all.
 const WARNING_QUEUE: usize = 64;
 
-/// Starts a thread that prints warnings while the relay runs, so that a slow reader delays no
-/// packet.
+/// Starts a thread that prints warnings, so that a slow reader delays no packet.
 fn stderr_log() -> Result<Printer, Failure> {
     let print = |line: &str| {
         talk(line);

@@ -2,7 +2,6 @@
 //! Owns the flags, and reads the files. The emulator parses the values (docs/PATHS.md).
 
 use std::borrow::Cow;
-use std::cell::RefCell;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
@@ -34,15 +33,11 @@ pub(crate) type Setting = (Scope, Key, String);
 /// Values of the flags: description file, and keys with their values.
 #[derive(Debug, Default)]
 pub(crate) struct PathArgs {
-    file: Option<PathBuf>,
-    settings: Vec<Setting>,
+    pub(crate) file: Option<PathBuf>,
+    pub(crate) settings: Vec<Setting>,
 }
 
 impl PathArgs {
-    pub(crate) const fn of(file: Option<PathBuf>, settings: Vec<Setting>) -> Self {
-        Self { file, settings }
-    }
-
     /// Reads the description file, and sets the keys given by flags, which override it.
     pub(crate) fn describe(&self) -> Result<Described, Failure> {
         self.describe_as(&format!("--{FILE}"))
@@ -74,16 +69,6 @@ impl PathArgs {
     /// Returns what was read from the file with the values of the flags.
     fn changed(&self, described: Described) -> Result<Described, Failure> {
         Described { file: self.file.clone(), ..described }.changed(&self.settings, FilePath::new(""))
-    }
-
-    #[cfg(unix)]
-    pub(crate) fn file(&self) -> Option<&FilePath> {
-        self.file.as_deref()
-    }
-
-    #[cfg(unix)]
-    pub(crate) fn settings(&self) -> &[Setting] {
-        &self.settings
     }
 }
 
@@ -117,12 +102,7 @@ impl Described {
 
     /// Returns the files that were read: the description and its traces.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
-        let files = RefCell::new(Vec::from_iter(self.file.clone()));
-        self.path.clone().rename_traces(|name| {
-            files.borrow_mut().push(name.into());
-            name.to_owned()
-        });
-        files.into_inner()
+        self.file.iter().cloned().chain(self.path.trace_files().into_iter().map(PathBuf::from)).collect()
     }
 
     pub(crate) fn config(&self) -> Result<PathConfig, Failure> {

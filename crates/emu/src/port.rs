@@ -1,5 +1,4 @@
-//! Ports: the two ends of a path, where real packets enter and leave. Also the pool of packet
-//! buffers.
+//! Ports, the two ends of a path where real packets enter and leave, and their packet buffers.
 
 use std::io;
 use std::time::Instant;
@@ -12,12 +11,10 @@ pub(crate) trait Port {
     /// `budget` means that no more packets wait. Coalesced packets (GRO) may exceed `budget` by up
     /// to 63.
     ///
-    /// Buffers come from `buffers`. An error ends the relay; a packet that the system refuses is no
-    /// error.
+    /// An error ends the relay; a packet that the system refuses is no error.
     fn receive(&mut self, budget: usize, buffers: &mut Buffers, take: Take<'_>) -> io::Result<usize>;
 
-    /// Sends a packet, or queues it until the next [`flush`](Self::flush). May exchange the buffer
-    /// of `packet` for another one.
+    /// Sends a packet, or queues it until the next [`flush`](Self::flush). May exchange its buffer.
     fn send(&mut self, packet: &mut Delivery) -> io::Result<Sent>;
 
     /// Sends the queued packets, and returns the number that the system refused since the last
@@ -32,8 +29,7 @@ pub(crate) trait Port {
         None
     }
 
-    /// Returns the time by which [`poll_gone`](Self::poll_gone) must be called even without
-    /// packets.
+    /// Returns by when [`poll_gone`](Self::poll_gone) must be called even without packets.
     fn next_check(&self) -> Option<Instant> {
         None
     }

@@ -133,7 +133,7 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
     let (config, seed) = (described.config()?, described.seed());
     let limits = Limits { most: args.max_clients.into(), idle: args.idle };
     let mode = Mode::Proxy { paths: if args.per_client { limits.most } else { 1 } };
-    args.calibration.check(&config, mode)?;
+    args.calibration.check([&config], mode)?;
     #[cfg(unix)]
     let in_force = InForce::new(described, config.clone(), args.calibration.clone(), mode);
     let warnings = stderr_log()?;

@@ -3,25 +3,22 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use rdt_emulator::DropCause;
+use rdt_emulator::{DelayHistogram, DropCause};
 
 use crate::account::Account;
+use crate::host::NAMES;
 
 /// Formats both accounts, forward first: for each direction a line with packet counts, one with
 /// queueing delays (if any packet was queued), and one with lateness.
 pub(crate) fn text(accounts: &[Account; 2]) -> String {
     let mut text = String::new();
-    for (name, account) in ["forward", "reverse"].into_iter().zip(accounts) {
+    for (name, account) in NAMES.into_iter().zip(accounts) {
         let _ = writeln!(text, "{name}: {}", fates(account));
         if account.queue_delays.max() > Duration::ZERO {
-            let delays = &account.queue_delays;
-            let waited = percentiles(|q| delays.quantile(q), delays.max());
-            let _ = writeln!(text, "{name}: queued for {waited}");
+            let _ = writeln!(text, "{name}: queued for {}", percentiles(&account.queue_delays));
         }
         if account.lateness.count() > 0 {
-            let lateness = &account.lateness;
-            let _ =
-                writeln!(text, "{name}: late by {}", percentiles(|q| lateness.quantile(q), lateness.max()));
+            let _ = writeln!(text, "{name}: late by {}", percentiles(&account.lateness));
         }
     }
     text
@@ -48,10 +45,10 @@ fn fates(account: &Account) -> String {
     text
 }
 
-fn percentiles(quantile: impl Fn(f64) -> Duration, max: Duration) -> String {
+fn percentiles(delays: &DelayHistogram) -> String {
     let us = |time: Duration| time.as_secs_f64() * 1e6;
-    let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|q| us(quantile(q)));
-    format!("{p50:.1} us p50, {p99:.1} us p99, {p999:.1} us p99.9, {:.1} us at most", us(max))
+    let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|q| us(delays.quantile(q)));
+    format!("{p50:.1} us p50, {p99:.1} us p99, {p999:.1} us p99.9, {:.1} us at most", us(delays.max()))
 }
 
 #[cfg(test)]

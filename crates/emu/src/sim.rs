@@ -33,13 +33,13 @@ pub(crate) struct SimArgs {
     #[command(flatten)]
     path: PathArgs,
     /// Send packets at this rate, counting their own bytes, instead of a schedule
-    #[arg(long, value_name = "RATE", value_parser = bitrate, requires = "duration", conflicts_with = "schedule")]
+    #[arg(long, value_name = "RATE", value_parser = parse_bitrate, requires = "duration", conflicts_with = "schedule")]
     cbr: Option<Bitrate>,
     /// Bytes of each packet of --cbr, 1 to 65535
     #[arg(long, value_name = "BYTES", default_value_t = 1200, requires = "cbr", value_parser = clap::value_parser!(u16).range(1..))]
     size: u16,
     /// Duration of --cbr: 10s
-    #[arg(long = "for", value_name = "TIME", value_parser = duration, requires = "cbr")]
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration, requires = "cbr")]
     duration: Option<Duration>,
     /// Print JSON, one object a line, instead of CSV; the last line is the account
     #[arg(long)]
@@ -52,14 +52,6 @@ pub(crate) struct SimArgs {
     /// standard input]
     #[arg(value_name = "FILE")]
     schedule: Option<PathBuf>,
-}
-
-fn bitrate(text: &str) -> Result<Bitrate, String> {
-    parse_bitrate(text).map_err(|error| error.to_string())
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    parse_duration(text).map_err(|error| error.to_string())
 }
 
 pub(crate) fn sim(args: &SimArgs) -> Result<u8, Failure> {

@@ -25,15 +25,6 @@ pub(crate) enum Waiting {
     Sleep,
 }
 
-impl From<Waiting> for Policy {
-    fn from(waiting: Waiting) -> Self {
-        match waiting {
-            Waiting::Spin => Self::WhilePacketsPass,
-            Waiting::Sleep => Self::Brief,
-        }
-    }
-}
-
 pub(crate) trait Wait {
     /// Waits until a port is ready, `deadline` is near, or the end is requested; may return early.
     /// Returns false if the end is requested.
@@ -48,8 +39,7 @@ pub(crate) enum Readiness {
 }
 
 pub(crate) trait PollPorts {
-    /// Polls until a port is ready, the end is requested, or `timeout` has passed; may return
-    /// early.
+    /// Polls until a port is ready, the end is requested or `timeout` is over; may return early.
     fn poll_ports(&mut self, timeout: Option<Duration>) -> io::Result<Readiness>;
 }
 
@@ -61,7 +51,11 @@ pub(crate) struct Waiter<L> {
 
 impl<L: PollPorts> Waiter<L> {
     pub(crate) fn new(waiting: Waiting, ports: L) -> Self {
-        Self { ports, busy_poll: BusyPoll::new(waiting.into()) }
+        let policy = match waiting {
+            Waiting::Spin => Policy::WhilePacketsPass,
+            Waiting::Sleep => Policy::Brief,
+        };
+        Self { ports, busy_poll: BusyPoll::new(policy) }
     }
 }
 

@@ -53,22 +53,15 @@ impl Asked {
     }
 }
 
-/// Output of the link while its queue was not empty.
+/// Output of the link while its queue was not empty, or a sustained rate.
 #[derive(Debug)]
 pub(super) struct Delivered {
-    /// Rate of delivered IP packets, bits per second.
-    bps: f64,
-    lateness: Value,
-}
-
-/// Sustained rate, in bits per second, and the lateness of its packets.
-#[derive(Debug)]
-pub(super) struct Held {
+    /// Rate of IP packets, bits per second.
     pub(super) bps: f64,
     pub(super) lateness: Value,
 }
 
-impl Held {
+impl Delivered {
     pub(super) fn json(&self) -> Value {
         json!({ "rate_bps": self.bps, "rtt_ns": nanos(RTT), "lateness_ns": self.lateness })
     }
@@ -76,7 +69,7 @@ impl Held {
 
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    pub(super) held: Option<Held>,
+    pub(super) held: Option<Delivered>,
     pub(super) failed_bps: Option<f64>,
 }
 
@@ -113,11 +106,11 @@ pub(super) fn search<E>(
 pub(super) fn try_rate<E>(
     bps: f64,
     hold: &mut impl FnMut(Asked) -> Result<Option<Delivered>, E>,
-) -> Result<Option<Held>, E> {
+) -> Result<Option<Delivered>, E> {
     for _ in 0..MAX_TRIALS {
         let delivered = hold(Asked::new(bps))?.filter(|delivered| delivered.bps >= bps * MIN_DELIVERED_SHARE);
-        if let Some(Delivered { lateness, .. }) = delivered {
-            return Ok(Some(Held { bps, lateness }));
+        if let Some(delivered) = delivered {
+            return Ok(Some(Delivered { bps, ..delivered }));
         }
     }
     Ok(None)

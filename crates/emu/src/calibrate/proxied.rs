@@ -29,7 +29,7 @@ pub(super) fn measure(size: u16) -> io::Result<Throughput> {
     let flood = load_generator::Flood { size, pps: None, ms: MEASUREMENT_MS };
     let (end, ()) = carry(PathConfig::symmetric(SHORT_RTT, None), flood, ())?;
     let [forward, _] = end.accounts;
-    Ok(Throughput::new(size, forward.ledger.delivered, json::lateness(&forward.lateness)))
+    Ok(Throughput::new(size, forward.ledger.delivered, json::percentiles(&forward.lateness)))
 }
 
 /// Measures the output of a link with the requested rate; `None` if the host was the bottleneck.

@@ -30,7 +30,7 @@ pub(super) fn lateness(waiting: Waiting) -> io::Result<Value> {
     let mut relay = Relay::new(path, arrivals.clone(), Silent, ());
     relay.run(&mut Waiter::new(waiting, arrivals))?;
     let ([forward, _], ()) = relay.finish();
-    Ok(json::lateness(&forward.lateness))
+    Ok(json::percentiles(&forward.lateness))
 }
 
 /// Packets that become readable at given times, as on a socket: a poll reports them, and each

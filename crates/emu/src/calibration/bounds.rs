@@ -55,8 +55,7 @@ impl Bounds {
     }
 }
 
-/// Converts to Mbit/s for display, unrounded: a message may compare rates that differ in the last
-/// digit.
+/// Converts to Mbit/s for display, unrounded, because a message may compare similar rates.
 pub(crate) fn mbps(bps: f64) -> f64 {
     bps / 1e6
 }

@@ -69,8 +69,7 @@ fn temporary(file: &Path) -> io::Result<tempfile::NamedTempFile> {
 
     let folder = file.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
-    // Mode 0666 before the umask instead of the 0600 of `tempfile`: a user must be able to read a
-    // file that root wrote.
+    // Not the mode 0600 of `tempfile`: a user must be able to read a file that root wrote.
     tempfile::Builder::new().permissions(fs::Permissions::from_mode(0o666)).tempfile_in(folder)
 }
 

@@ -119,8 +119,7 @@ pub(super) fn whole(bytes: &[u8]) -> (usize, u64) {
 fn first(bytes: &[u8]) -> Option<(u32, &[u8])> {
     let (kind, rest) = bytes.split_first_chunk()?;
     let len = usize::try_from(u32::from_le_bytes(*rest.first_chunk()?)).ok()?;
-    // At least 12 bytes (type and two lengths), so that a corrupt length of 0 does not stall the
-    // caller.
+    // At least type and two lengths, so that a corrupt length of 0 does not stall the caller.
     Some((u32::from_le_bytes(*kind), bytes.get(..len.max(12))?))
 }
 

@@ -2,7 +2,9 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use etherparse::{IpEcn, Ipv4Header, Ipv6Header, UdpHeader, ip_number};
+use etherparse::{
+    IpEcn, IpHeaders, Ipv4Extensions, Ipv4Header, Ipv6Extensions, Ipv6Header, PacketBuilder, ip_number,
+};
 use rdt_emulator::{Direction, Ecn};
 
 /// Packet that enters or leaves a link.
@@ -28,39 +30,31 @@ pub(crate) struct Datagrams<A>(pub A);
 impl<A: Fn(Direction, u32) -> [SocketAddr; 2]> Frame for Datagrams<A> {
     fn write(&self, packet: Carried<'_>, out: &mut Vec<u8>) -> bool {
         let ends = self.0(packet.direction, packet.tag);
-        let [source_port, destination_port] = ends.map(|end| end.port());
-        // A datagram that is too long for its headers does not occur.
-        let length = u16::try_from(UdpHeader::LEN + packet.bytes.len()).unwrap_or(u16::MAX);
-        let mut udp = UdpHeader { source_port, destination_port, length, checksum: 0 };
-        match ends.map(|end| end.ip().to_canonical()) {
+        let ip = match ends.map(|end| end.ip().to_canonical()) {
             [IpAddr::V4(from), IpAddr::V4(to)] => {
-                let (from, to) = (from.octets(), to.octets());
-                udp.checksum = udp.calc_checksum_ipv4_raw(from, to, packet.bytes).unwrap_or(0);
-                let mut ip = Ipv4Header::new(length, HOPS, ip_number::UDP, from, to).unwrap_or_default();
-                ip.ecn = IpEcn::try_new(packet.ecn.bits()).unwrap_or_default();
-                ip.header_checksum = ip.calc_header_checksum();
-                out.extend(ip.to_bytes());
+                let ip = Ipv4Header::new(0, HOPS, ip_number::UDP, from.octets(), to.octets());
+                let ecn = IpEcn::try_new(packet.ecn.bits()).unwrap_or_default();
+                IpHeaders::Ipv4(Ipv4Header { ecn, ..ip.unwrap_or_default() }, Ipv4Extensions::default())
             }
             ends => {
                 let [source, destination] = ends.map(|end| match end {
                     IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
                     IpAddr::V6(address) => address.octets(),
                 });
-                udp.checksum = udp.calc_checksum_ipv6_raw(source, destination, packet.bytes).unwrap_or(0);
+                let traffic_class = packet.ecn.bits();
                 let ip = Ipv6Header {
-                    traffic_class: packet.ecn.bits(),
-                    payload_length: length,
-                    next_header: ip_number::UDP,
+                    traffic_class,
                     hop_limit: HOPS,
                     source,
                     destination,
                     ..Ipv6Header::default()
                 };
-                out.extend(ip.to_bytes());
+                IpHeaders::Ipv6(ip, Ipv6Extensions::default())
             }
-        }
-        out.extend(udp.to_bytes());
-        out.extend(packet.bytes);
+        };
+        let [from, to] = ends.map(|end| end.port());
+        // Fails for a datagram that is too long for its headers, which does not occur.
+        let _ = PacketBuilder::ip(ip).udp(from, to).write(out, packet.bytes);
         packet.ecn == Ecn::Ce
     }
 }

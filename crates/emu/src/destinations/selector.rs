@@ -31,8 +31,7 @@ impl Selector {
         self.ports.is_none_or(has_port) && self.prefix.contains(address)
     }
 
-    /// Returns the precedence, lowest first: the longest prefix, then the fewest ports, then a
-    /// protocol.
+    /// Returns the precedence, lowest first: longest prefix, then fewest ports, then a protocol.
     pub(super) fn precedence(self) -> impl Ord {
         let ports = self.ports.map(|it| (it.last - it.first, it.protocol.is_none()));
         (std::cmp::Reverse(self.prefix.length), ports.is_none(), ports)

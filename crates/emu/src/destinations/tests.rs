@@ -12,7 +12,7 @@ fn describe_with(file: Option<&str>, words: &[&str]) -> Result<Vec<Destination>,
     let path = folder.path().join("link.toml");
     let file = file.map(|text| std::fs::write(&path, text).map(|()| path.clone()).unwrap());
     let to = words.iter().map(ToString::to_string).collect();
-    let paths = PathsArgs { path: PathArgs::of(file, Vec::new()), to };
+    let paths = PathsArgs { path: PathArgs { file, settings: Vec::new() }, to };
     let described = paths.describe().map(|(_, all)| all);
     described.map_err(|failure| failure.to_string().replace(&path.display().to_string(), "FILE"))
 }

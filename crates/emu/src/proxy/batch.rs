@@ -22,8 +22,7 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Adds a packet, and gives the delivery a spare buffer in exchange. Returns true if the batch
-    /// is full.
+    /// Adds a packet in exchange for a spare buffer. Returns true if the batch is full.
     pub(crate) fn put(&mut self, delivery: &mut Delivery) -> bool {
         if self.len == self.packets.len() {
             self.packets.push(Staged::default());
@@ -35,8 +34,7 @@ impl Batch {
         self.len >= MAX_BATCH_PACKETS
     }
 
-    /// Calls `send` with the packets of each tag; `send` returns the number it sent. Returns the
-    /// number of packets not sent.
+    /// Calls `send`, which returns the number it sent, for each tag. Returns the number not sent.
     pub(crate) fn send(&mut self, mut send: impl FnMut(u32, &[Staged]) -> usize) -> u64 {
         let packets = &mut self.packets[..mem::take(&mut self.len)];
         // The sort is stable, so packets of one tag remain in order.
@@ -46,8 +44,7 @@ impl Batch {
     }
 }
 
-/// Sends packets to one peer. Returns the number sent or queued by the socket, which is smaller if
-/// the socket is full.
+/// Sends packets to one peer. Returns the number that the socket took: not all if it is full.
 pub(crate) fn send_run<I: DatagramIo>(io: &mut I, peer: I::Peer, run: &[Staged]) -> usize {
     let mut at = 0;
     while let Some(first) = run.get(at) {
@@ -61,8 +58,7 @@ pub(crate) fn send_run<I: DatagramIo>(io: &mut I, peer: I::Peer, run: &[Staged])
             slot.copy_from_slice(&staged.bytes);
             at += 1;
         }
-        // Stops if a packet does not fit even into an empty batch, which has room for any datagram
-        // that a socket can receive.
+        // An empty batch has room for any datagram that a socket can receive.
         if at == begin {
             break;
         }

@@ -95,11 +95,9 @@ impl Clients {
 
     /// Returns the tag of the client that sent a packet at `at`; registers a client that is new.
     pub(crate) fn admit(&mut self, remote: Remote, at: Instant, set: &mut PollSet) -> Result<u32, Refusal> {
-        if let Some(tag) = self.tags.get(&remote) {
-            if let Some(client) = self.open.get_mut(tag) {
-                client.last = client.last.max(at);
-            }
-            return Ok(*tag);
+        if let Some(&tag) = self.tags.get(&remote) {
+            self.touch(tag, at);
+            return Ok(tag);
         }
         if self.open.len() >= self.limits.most && !self.make_room(at, set) {
             return Err(Refusal::Full);
@@ -118,7 +116,6 @@ impl Clients {
     }
 
     /// Removes the client that has been silent longest, if it was for [`REPLACEABLE_AFTER`].
-    /// Returns true if it did.
     fn make_room(&mut self, now: Instant, set: &mut PollSet) -> bool {
         // Clients are searched only if one can be found, because a flood of new clients may ask for
         // each of its packets.

@@ -241,8 +241,7 @@ impl ProxySockets {
         let retry = (self.listener_stuck || !self.stuck.is_empty()) && self.resume();
         let timeout = timeout.into_iter().chain(retry.then_some(FULL_SOCKET_RETRY)).min();
         self.keys.clear();
-        // One poll reports all ready sockets, so a stop is never reported before packets that
-        // arrived earlier.
+        // One poll reports all ready sockets, so no stop comes before packets that arrived earlier.
         let stopped = self.set.poll(timeout, &mut self.keys)?;
         for key in &self.keys {
             match u32::try_from(*key) {
@@ -261,8 +260,7 @@ impl ProxySockets {
         })
     }
 
-    /// Returns the tag of a removed client, once for each. Also checks counters at intervals, and
-    /// warns of errors.
+    /// Returns the tag of a removed client, once for each. Checks counters at intervals, and warns.
     fn poll_gone(&mut self, now: Instant) -> Option<u32> {
         if self.clients.check(now, &mut self.set) {
             let counts = self.counts();

@@ -8,6 +8,7 @@ use rdt_program::json::{nanos, seed as seed_json, versioned};
 use serde_json::{Value, json};
 
 use crate::account::Account;
+use crate::host::NAMES;
 use crate::json;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,10 +60,7 @@ impl<W: Write> Rows<W> {
     }
 
     pub(super) fn row(&mut self, row: &Row) -> io::Result<()> {
-        let direction = match row.direction {
-            Direction::Forward => "forward",
-            Direction::Reverse => "reverse",
-        };
+        let direction = NAMES[row.direction as usize];
         let ecn = match row.ecn {
             Ecn::NotEct => "not-ect",
             Ecn::Ect0 => "ect0",
@@ -125,6 +123,6 @@ impl<W: Write> Rows<W> {
 /// Formats an account without lateness and refusals, which do not exist in virtual time.
 fn direction(account: &Account) -> Value {
     let mut object = json::ledger(&account.ledger);
-    json::extend(&mut object, json!({ "queue_delay_ns": json::queue_delays(&account.queue_delays) }));
+    json::extend(&mut object, json!({ "queue_delay_ns": json::percentiles(&account.queue_delays) }));
     object
 }

@@ -4,14 +4,13 @@ use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use rdt_emulator::{DelayHistogram, Delivery, Direction, DropCause, Packet, Path};
+use rdt_emulator::{DelayHistogram, Delivery, Direction, Packet, Path};
 
 use super::rows::{Outcome, Row, Rows};
 use super::schedule::Planned;
 use crate::account::Account;
 
-/// Limit on the late drops recorded per link. One push drops fewer packets from a queue, unless
-/// they are empty.
+/// Limit on the late drops recorded per link. One push drops fewer, unless packets are empty.
 const MAX_LATE_DROPS: usize = 1 << 20;
 
 pub(super) struct Simulation {
@@ -71,7 +70,7 @@ impl Simulation {
         let result = self.path.push(direction, self.begin + at, packet);
         let copies = self.path.link_mut(direction).ledger().duplicated - before.duplicated;
         let left = u8::from(result.is_ok()) + u8::from(copies > 0);
-        let sent = &mut self.sent[index(direction)];
+        let sent = &mut self.sent[direction as usize];
         sent.forget();
         sent.packets.push_back(Waiting { at, left });
         if let Err(dropped) = result {
@@ -90,8 +89,7 @@ impl Simulation {
         self.tell_late_drops(direction, rows)
     }
 
-    /// Delivers the remaining packets. Returns the elapsed time, and the accounts with forward
-    /// first.
+    /// Delivers the remaining packets. Returns the elapsed time and the accounts, forward first.
     pub(super) fn finish(mut self, rows: &mut Rows<impl Write>) -> io::Result<(Duration, [Account; 2])> {
         while let Some((due, _)) = self.next_event() {
             self.advance(due.saturating_duration_since(self.begin), rows)?;
@@ -130,13 +128,12 @@ impl Simulation {
     fn tell_late_drops(&mut self, direction: Direction, rows: &mut Rows<impl Write>) -> io::Result<()> {
         while let Some(dropped) = self.path.link_mut(direction).pop_dropped() {
             let (n, sent) = self.settle(direction, dropped.packet.tag);
-            let cause: DropCause = dropped.cause;
             rows.row(&Row {
                 n,
                 direction,
                 sent,
                 size: dropped.packet.bytes.len(),
-                outcome: Outcome::Dropped(cause),
+                outcome: Outcome::Dropped(dropped.cause),
                 is_copy: dropped.is_copy,
                 is_corrupted: false,
                 ecn: dropped.packet.ecn,
@@ -145,10 +142,9 @@ impl Simulation {
         Ok(())
     }
 
-    /// Records one outcome of the packet with this tag. Returns the packet's number and its time of
-    /// sending.
+    /// Records one outcome of the packet with this tag. Returns its number and its time of sending.
     fn settle(&mut self, direction: Direction, tag: u32) -> (u64, Duration) {
-        let sent = &mut self.sent[index(direction)];
+        let sent = &mut self.sent[direction as usize];
         let ahead = tag.wrapping_sub(self::tag(sent.first));
         let packet = sent.packets.get_mut(ahead as usize);
         let at = packet.map_or(Duration::ZERO, |packet| {
@@ -173,11 +169,4 @@ impl Sent {
 const fn tag(n: u64) -> u32 {
     let [low @ .., _, _, _, _] = n.to_le_bytes();
     u32::from_le_bytes(low)
-}
-
-const fn index(direction: Direction) -> usize {
-    match direction {
-        Direction::Forward => 0,
-        Direction::Reverse => 1,
-    }
 }
