@@ -10,7 +10,7 @@ use crate::bitrate::Bitrate;
 use crate::probability::Probability;
 use crate::queue::QueueSize;
 
-/// Why a text is no queue discipline, no trace or no 802.11 cell: a sentence that quotes what is wrong.
+/// Why a text is no queue discipline, trace or 802.11 cell: a sentence that quotes the mistake.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NotationError(pub(crate) String);

@@ -76,7 +76,7 @@ pub(crate) struct Turn {
 /// State of the shared medium for one direction of a path.
 #[derive(Debug, Clone)]
 pub(crate) struct Medium {
-    /// Costs in the cell, which may change with time. A frame keeps the bit rate at its turn's start.
+    /// Costs in the cell, which may change. A frame keeps the bit rate at its turn's start.
     costs: Schedule<Costs>,
     /// Origin of the times at which the cell changes.
     origin: Option<Instant>,

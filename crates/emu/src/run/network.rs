@@ -108,8 +108,7 @@ impl Shape {
         Ok(device)
     }
 
-    /// Returns an IPv4 prefix, and with IPv6 the prefix that corresponds to it. One of 0 bits stands
-    /// for all addresses.
+    /// Returns an IPv4 prefix, and with IPv6 the corresponding one. 0 bits are all addresses.
     fn versions(self, to: Ipv4Addr, prefix: u8) -> impl Iterator<Item = (IpAddr, u8)> {
         let v6_prefix = if prefix == 0 { 0 } else { address::v6_prefix(prefix) };
         let v6 = self.ipv6.then(|| (address::v6(to).into(), v6_prefix));

@@ -14,7 +14,7 @@ use crate::packet::Passage;
 use crate::queue::aqm::Aqm;
 use crate::queue::{Marking, Occupancy, QueueLimit, Signal};
 
-/// Drop-tail as an [`Aqm`]: all methods have their defaults, because only the queue limit drops packets.
+/// Drop-tail as an [`Aqm`]. All methods have their defaults: only the queue limit drops packets.
 #[derive(Debug)]
 pub(super) struct DropTail;
 
