@@ -158,19 +158,19 @@ impl CellOption<'_> {
     /// Parses a bit rate with an optional time before it: `10s:24mbit`.
     fn step(&self, step: &str) -> Result<(Option<Duration>, WifiRate), NotationError> {
         let Some((at, rate)) = step.split_once(':') else { return Ok((None, self.rate(step)?)) };
-        let at = parse_duration(at).map_err(|source| self.no_quantity(source))?;
+        let at = parse_duration(at).map_err(|source| self.no_quantity(&source))?;
         Ok((Some(at), self.rate(rate)?))
     }
 
     fn rate(&self, value: &str) -> Result<WifiRate, NotationError> {
-        let bitrate = parse_bitrate(value).map_err(|source| self.no_quantity(source))?;
+        let bitrate = parse_bitrate(value).map_err(|source| self.no_quantity(&source))?;
         WifiRate::of(bitrate).ok_or_else(|| {
             self.bad("a rate of 802.11: 1, 2, 5.5, 6, 9, 11, 12, 18, 24, 36, 48 or 54 Mbit/s, as in 11mbit")
         })
     }
 
     fn bytes(&self, value: &str) -> Result<u32, NotationError> {
-        let bytes = parse_bytes(value).map_err(|source| self.no_quantity(source))?;
+        let bytes = parse_bytes(value).map_err(|source| self.no_quantity(&source))?;
         u32::try_from(bytes).map_err(|_| self.bad("a threshold below 4 GiB, as in rts=1000"))
     }
 
@@ -178,7 +178,7 @@ impl CellOption<'_> {
         NotationError(format!("'{}' is not {expected}", self.whole))
     }
 
-    fn no_quantity(&self, error: UnitError) -> NotationError {
+    fn no_quantity(&self, error: &UnitError) -> NotationError {
         NotationError(format!("in '{}': {error}", self.whole))
     }
 }
