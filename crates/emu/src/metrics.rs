@@ -77,24 +77,19 @@ fn add(accounts: &[Account; 2], samples: &mut Samples<'_>) -> fmt::Result {
     let [forward, reverse] = accounts;
     let directions = [([("direction", "forward")], forward), ([("direction", "reverse")], reverse)];
     for (name, help, value) in counters {
-        samples.counters(name, help, &directions.each_ref().map(|(labels, of)| (&labels[..], value(of))))?;
+        samples.counters(name, help, directions.map(|(labels, of)| (labels, value(of))))?;
     }
-    let drops: Vec<_> = directions
-        .iter()
-        .flat_map(|([direction], account)| {
-            DropCause::ALL
-                .iter()
-                .map(move |&cause| ([*direction, ("cause", cause.name())], account.ledger.dropped(cause)))
-        })
-        .collect();
-    let drops: Vec<_> = drops.iter().map(|(labels, count)| (&labels[..], *count)).collect();
-    samples.counters("rdt_emu_dropped_packets", "Dropped packets, by cause", &drops)?;
+    let drops = directions.into_iter().flat_map(|([direction], account)| {
+        DropCause::ALL
+            .iter()
+            .map(move |&cause| ([direction, ("cause", cause.name())], account.ledger.dropped(cause)))
+    });
+    samples.counters("rdt_emu_dropped_packets", "Dropped packets, by cause", drops)?;
     #[expect(clippy::cast_precision_loss, reason = "a number of packets")]
-    let in_flight = directions.each_ref().map(|(labels, of)| (&labels[..], of.ledger.in_flight as f64));
-    samples.gauges("rdt_emu_in_flight_packets", "Packets on the way now", &in_flight)?;
-    let busy = directions.each_ref().map(|(labels, of)| (&labels[..], of.ledger.busy.as_secs_f64()));
-    samples.gauges("rdt_emu_busy_seconds", "Time that the serialiser has worked", &busy)?;
-    let late =
-        directions.each_ref().map(|(labels, of)| (&labels[..], of.lateness.quantile(0.99).as_secs_f64()));
-    samples.gauges("rdt_emu_lateness_p99_seconds", "99th percentile of the delay after due times", &late)
+    let in_flight = directions.map(|(labels, of)| (labels, of.ledger.in_flight as f64));
+    samples.gauges("rdt_emu_in_flight_packets", "Packets on the way now", in_flight)?;
+    let busy = directions.map(|(labels, of)| (labels, of.ledger.busy.as_secs_f64()));
+    samples.gauges("rdt_emu_busy_seconds", "Time that the serialiser has worked", busy)?;
+    let late = directions.map(|(labels, of)| (labels, of.lateness.quantile(0.99).as_secs_f64()));
+    samples.gauges("rdt_emu_lateness_p99_seconds", "99th percentile of the delay after due times", late)
 }

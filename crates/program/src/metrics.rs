@@ -17,8 +17,7 @@ use prometheus_client::metrics::{MetricType, TypedMetric};
 use prometheus_client::registry::Registry;
 use rdt_udp::clock;
 
-/// Time limit of a request, and of its answer. Requests are answered one at a time, so a silent
-/// client delays the next one by this.
+/// Time limit of a request, and of its answer, by which a silent client delays the next one.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 /// Pause after a connection could not be accepted.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
@@ -44,8 +43,8 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
-/// Labels of a value.
-pub type Labels<'l> = &'l [(&'static str, &'static str)];
+/// Name and value of a label.
+pub type Label = (&'static str, &'static str);
 
 /// Metrics of one answer.
 #[derive(Debug)]
@@ -54,46 +53,52 @@ pub struct Samples<'e>(DescriptorEncoder<'e>);
 impl Samples<'_> {
     /// Adds a counter; its name gets the suffix `_total`.
     pub fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
-        self.counters(name, help, &[(&[], value)])
+        self.counters(name, help, [([], value)])
     }
 
     /// Adds counters of one name, told apart by their labels.
-    pub fn counters(&mut self, name: &str, help: &str, values: &[(Labels<'_>, u64)]) -> fmt::Result {
+    pub fn counters<const N: usize>(
+        &mut self,
+        name: &str,
+        help: &str,
+        values: impl IntoIterator<Item = ([Label; N], u64)>,
+    ) -> fmt::Result {
         self.family(name, help, ConstCounter::<u64>::TYPE, values, ConstCounter::new)
     }
 
     /// Adds a value that may fall.
     pub fn gauge(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
-        self.gauges(name, help, &[(&[], value)])
+        self.gauges(name, help, [([], value)])
     }
 
     /// Adds values of one name that may fall.
-    pub fn gauges(&mut self, name: &str, help: &str, values: &[(Labels<'_>, f64)]) -> fmt::Result {
+    pub fn gauges<const N: usize>(
+        &mut self,
+        name: &str,
+        help: &str,
+        values: impl IntoIterator<Item = ([Label; N], f64)>,
+    ) -> fmt::Result {
         self.family(name, help, ConstGauge::<f64>::TYPE, values, ConstGauge::new)
     }
 
-    fn family<V: Copy, M: EncodeMetric>(
+    fn family<V, M: EncodeMetric, const N: usize>(
         &mut self,
         name: &str,
         help: &str,
         kind: MetricType,
-        values: &[(Labels<'_>, V)],
+        values: impl IntoIterator<Item = ([Label; N], V)>,
         metric: fn(V) -> M,
     ) -> fmt::Result {
         let mut family = self.0.encode_descriptor(name, help, None, kind)?;
         for (labels, value) in values {
-            metric(*value).encode(family.encode_family(labels)?)?;
+            metric(value).encode(family.encode_family(&&labels[..])?)?;
         }
         Ok(())
     }
 }
 
 /// Serves the metrics that `read` adds, on a thread that runs until the program ends. Returns the
-/// address.
-///
-/// # Errors
-///
-/// The address is not available, or the thread cannot start.
+/// address. Fails if it is not available, or if the thread cannot start.
 pub fn serve(
     address: SocketAddr,
     read: impl Fn(&mut Samples<'_>) -> fmt::Result + Send + Sync + 'static,
@@ -134,16 +139,10 @@ impl<F: Fn(&mut Samples<'_>) -> fmt::Result + Send + Sync + 'static> Collector f
 /// Answers one request, and closes the connection.
 fn answer(mut stream: TcpStream, registry: &Registry) -> io::Result<()> {
     let deadline = clock::now() + REQUEST_TIMEOUT;
-    let (status, body) = match request(&mut stream, deadline)? {
-        Request::Metrics => {
-            let mut body = String::new();
-            text::encode(&mut body, registry).map_err(io::Error::other)?;
-            ("200 OK", body)
-        }
-        Request::OtherPath => ("404 Not Found", "the metrics are at /metrics\n".to_owned()),
-        Request::OtherMethod => ("405 Method Not Allowed", "only GET is answered\n".to_owned()),
-        Request::Bad => ("400 Bad Request", String::new()),
-    };
+    let (status, mut body) = request(&mut stream, deadline)?;
+    if status == OK {
+        text::encode(&mut body, registry).map_err(io::Error::other)?;
+    }
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {CONTENT_TYPE}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
         body.len()
@@ -152,16 +151,13 @@ fn answer(mut stream: TcpStream, registry: &Registry) -> io::Result<()> {
     stream.write_all((head + &body).as_bytes())
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Request {
-    Metrics,
-    OtherPath,
-    OtherMethod,
-    Bad,
-}
+/// Status of the answer that has the metrics.
+const OK: &str = "200 OK";
+const BAD: &str = "400 Bad Request";
 
-/// Reads the head of a request. Fails if it is not complete by `deadline`.
-fn request(stream: &mut TcpStream, deadline: Instant) -> io::Result<Request> {
+/// Reads the head of a request, and returns the status and the body of the answer, without metrics.
+/// Fails if the head is not complete by `deadline`.
+fn request(stream: &mut TcpStream, deadline: Instant) -> io::Result<(&'static str, String)> {
     let mut head = Vec::new();
     let mut chunk = [0; 1024];
     while head.len() < MAX_HEAD_BYTES {
@@ -175,26 +171,27 @@ fn request(stream: &mut TcpStream, deadline: Instant) -> io::Result<Request> {
             return Err(ErrorKind::UnexpectedEof.into());
         }
         head.extend_from_slice(&chunk[..read]);
-        if let Some(request) = parse(&head) {
-            return Ok(request);
+        if let Some((status, body)) = parse(&head) {
+            return Ok((status, body.to_owned()));
         }
     }
-    Ok(Request::Bad)
+    Ok((BAD, String::new()))
 }
 
 /// Parses the head of a request; `None` if it is not complete.
-fn parse(head: &[u8]) -> Option<Request> {
+fn parse(head: &[u8]) -> Option<(&'static str, &'static str)> {
     let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut request = httparse::Request::new(&mut headers);
     match request.parse(head) {
-        Ok(httparse::Status::Partial) => None,
-        Err(_) => Some(Request::Bad),
-        Ok(httparse::Status::Complete(_)) if request.method != Some("GET") => Some(Request::OtherMethod),
-        Ok(httparse::Status::Complete(_)) => {
-            let path = request.path.unwrap_or_default().split('?').next();
-            Some(if path == Some("/metrics") { Request::Metrics } else { Request::OtherPath })
-        }
+        Ok(httparse::Status::Partial) => return None,
+        Err(_) => return Some((BAD, "")),
+        Ok(httparse::Status::Complete(_)) => {}
     }
+    Some(match (request.method, request.path.unwrap_or_default().split('?').next()) {
+        (Some("GET"), Some("/metrics")) => (OK, ""),
+        (Some("GET"), _) => ("404 Not Found", "the metrics are at /metrics\n"),
+        _ => ("405 Method Not Allowed", "only GET is answered\n"),
+    })
 }
 
 #[cfg(test)]
@@ -214,7 +211,7 @@ mod tests {
     fn scrape_reads_current_values() {
         let samples = |samples: &mut Samples<'_>| {
             samples.counter("rdt_x_bytes", "Bytes", 7)?;
-            samples.counters("rdt_y", "By cause", &[(&[("cause", "a")], 1), (&[("cause", "b")], 2)])?;
+            samples.counters("rdt_y", "By cause", [([("cause", "a")], 1), ([("cause", "b")], 2)])?;
             samples.gauge("rdt_z", "Now", 0.5)
         };
         let address = serve((Ipv4Addr::LOCALHOST, 0).into(), samples).unwrap();
@@ -247,7 +244,7 @@ mod tests {
     fn request_may_arrive_in_pieces() {
         assert_eq!(parse(b"GET /metr"), None);
         assert_eq!(parse(b"GET /metrics HTTP/1.0\r\nA: b\r\n"), None);
-        assert_eq!(parse(b"GET /metrics HTTP/1.0\r\nA: b\r\n\r\n"), Some(Request::Metrics));
+        assert_eq!(parse(b"GET /metrics HTTP/1.0\r\nA: b\r\n\r\n"), Some((OK, "")));
     }
 
     #[test]

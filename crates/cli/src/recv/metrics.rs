@@ -7,19 +7,18 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rdt_emulator::Ledger;
 use rdt_program::metrics::{self, Samples};
 use rdt_server::{Server, ServerStats};
 use rdt_udp::Remote;
 
+use crate::output::counters::dropped;
+
 /// Interval at which a thread copies its counters: the age of a value at most.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Transfers that have ended.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Totals {
     pub(crate) finished: u64,
-    /// Total size of the finished transfers, bytes.
     pub(crate) bytes: u64,
     pub(crate) not_stored: u64,
     /// Stored transfers whose directory could not be synced (`--sync`).
@@ -36,7 +35,6 @@ impl Totals {
     }
 }
 
-/// Copies of the counters of all threads.
 #[derive(Debug, Clone)]
 pub(crate) struct Published(Arc<Vec<Mutex<Option<Counters>>>>);
 
@@ -47,7 +45,6 @@ struct Counters {
     active: usize,
 }
 
-/// Publisher of one thread.
 pub(crate) struct Publisher {
     published: Published,
     thread: usize,
@@ -136,34 +133,18 @@ impl Counters {
         ] {
             samples.counter(name, help, value)?;
         }
-        self.add_drops(samples)?;
-        self.add_links(samples)
-    }
-
-    fn add_drops(&self, samples: &mut Samples<'_>) -> fmt::Result {
-        let dropped = crate::output::counters::dropped(&self.stats);
-        let labels = dropped.map(|(cause, count)| ([("cause", cause)], count));
-        let values: Vec<_> = labels.iter().map(|(labels, count)| (&labels[..], *count)).collect();
-        samples.counters("rdt_recv_dropped_datagrams", "Datagrams not used, by cause", &values)
-    }
-
-    fn add_links(&self, samples: &mut Samples<'_>) -> fmt::Result {
-        let directions = [("forward", &self.stats.forward), ("reverse", &self.stats.reverse)];
-        let fates = |ledger: &Ledger| {
+        let dropped = dropped(stats).map(|(cause, count)| ([("cause", cause)], count));
+        samples.counters("rdt_recv_dropped_datagrams", "Datagrams not used, by cause", dropped)?;
+        let directions = [("forward", &stats.forward), ("reverse", &stats.reverse)];
+        let fates = directions.into_iter().flat_map(|(direction, ledger)| {
             [
                 ("delivered", ledger.delivered),
                 ("loss", ledger.dropped_loss),
                 ("queue", ledger.dropped_queue),
                 ("memory", ledger.dropped_memory),
             ]
-        };
-        let labels: Vec<_> = directions
-            .iter()
-            .flat_map(|(direction, ledger)| {
-                fates(ledger).map(|(fate, count)| ([("direction", *direction), ("fate", fate)], count))
-            })
-            .collect();
-        let values: Vec<_> = labels.iter().map(|(labels, count)| (&labels[..], *count)).collect();
-        samples.counters("rdt_recv_link_packets", "Packets of emulated links, by fate", &values)
+            .map(|(fate, count)| ([("direction", direction), ("fate", fate)], count))
+        });
+        samples.counters("rdt_recv_link_packets", "Packets of emulated links, by fate", fates)
     }
 }
