@@ -13,7 +13,7 @@ pub(crate) type Cookie = [u8; 32];
 
 /// HMAC key that issues and verifies cookies.
 #[derive(Clone)]
-pub(crate) struct CookieKey {
+pub struct CookieKey {
     /// Keyed with the secret; cloned for each cookie.
     mac: Hmac<Sha256>,
 }
@@ -21,10 +21,10 @@ pub(crate) struct CookieKey {
 impl CookieKey {
     /// Length of a time slot, seconds. A cookie is valid in the slot of its creation and in the
     /// next one, so for 15 to 30 s.
-    pub(crate) const SLOT_S: u64 = 15;
+    pub const SLOT_S: u64 = 15;
 
     /// Uses this secret, which must be unpredictable. Receivers behind one address must share it.
-    pub(crate) fn new(secret: [u8; 32]) -> Self {
+    pub fn new(secret: [u8; 32]) -> Self {
         // Shorter keys are filled with zeros to the hash's block (RFC 2104, section 2).
         let mut block = [0; 64];
         block[..secret.len()].copy_from_slice(&secret);
@@ -33,14 +33,14 @@ impl CookieKey {
 
     /// Returns the cookie of a peer for a connection. `now_s` is in seconds since an epoch of the
     /// caller and never decreases; `peer` is the peer's address and port in bytes.
-    pub(crate) fn issue(&self, now_s: u64, peer: &[u8], connection_id: u64) -> Cookie {
+    pub fn issue(&self, now_s: u64, peer: &[u8], connection_id: u64) -> Cookie {
         self.mac_of(now_s / Self::SLOT_S, peer, connection_id).finalize().into_bytes().into()
     }
 
-    /// True if [`issue`](Self::issue) made the cookie for the same peer and connection in this slot
-    /// or the one before. The comparison takes constant time.
-    pub(crate) fn verify(&self, cookie: &Cookie, now_s: u64, peer: &[u8], connection_id: u64) -> bool {
-        let good = |slot| self.mac_of(slot, peer, connection_id).verify(cookie.into()).is_ok();
+    /// True if [`issue`](Self::issue) made the cookie, or one that begins with it, for the same peer
+    /// and connection in this slot or the one before. The comparison takes constant time.
+    pub fn verify(&self, cookie: &[u8], now_s: u64, peer: &[u8], connection_id: u64) -> bool {
+        let good = |slot| self.mac_of(slot, peer, connection_id).verify_truncated_left(cookie).is_ok();
         let slot = now_s / Self::SLOT_S;
         good(slot) || slot.checked_sub(1).is_some_and(good)
     }

@@ -55,6 +55,7 @@ pub use connection::{
     Closed, Confirm, Connection, ConnectionConfig, ConnectionEvent, ConnectionStats, InitiatorConfig,
     RefuseReason, Trust,
 };
+pub use cookie::CookieKey;
 pub use endpoint::{Endpoint, one_by_one};
 pub use error::{ConfigError, PayloadDiscarded, Phase, TransferError};
 pub use observer::{Interest, LossTrigger, Metrics, Observer, Resend, Timer, Trace};

@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use rdt_crypto::{Received, ReplayWindow};
 use rdt_udp::Jitter;
 
 use super::message::Report;
 
-/// Datagrams below the highest number of which copies are recognized. Earlier ones count as copies.
+/// Copies are recognized up to here below the highest number; datagrams far below count as copies.
 const WINDOW: u64 = 1 << 16;
 /// Added to transit times so that they are positive whatever the clocks' zeros: more than the
 /// longest measurement.
@@ -17,10 +18,7 @@ pub(super) struct Arrivals {
     /// Datagrams sent earlier than this after the start are not counted.
     omit: Duration,
     begun_at: Instant,
-    /// One bit for each of the last `WINDOW` numbers.
-    seen: Vec<u64>,
-    /// Highest number so far, plus 1.
-    next: u64,
+    seen: ReplayWindow,
     first_at: Option<Instant>,
     last_at: Option<Instant>,
     jitter: Jitter,
@@ -29,12 +27,13 @@ pub(super) struct Arrivals {
 
 impl Arrivals {
     pub(super) fn new(omit: Duration, begun_at: Instant) -> Self {
-        let words = usize::try_from(WINDOW / 64).unwrap_or(0);
+        let mut seen = ReplayWindow::new();
+        // It has a size of four times this number.
+        seen.cover(WINDOW / 2);
         Self {
             omit,
             begun_at,
-            seen: vec![0; words],
-            next: 0,
+            seen,
             first_at: None,
             last_at: None,
             jitter: Jitter::default(),
@@ -44,8 +43,8 @@ impl Arrivals {
 
     /// Counts a datagram of `length` bytes that was sent `sent` after the start of the data.
     pub(super) fn add(&mut self, now: Instant, number: u64, sent: Duration, length: usize) {
-        let is_late = number < self.next;
-        if !self.mark(number) {
+        let is_late = self.seen.largest().is_some_and(|largest| number < largest);
+        if self.seen.enter(number) != Received::New {
             self.counts.duplicates += u64::from(sent >= self.omit);
             return;
         }
@@ -61,29 +60,6 @@ impl Arrivals {
         self.last_at = Some(now);
     }
 
-    /// Records a number. Returns false if it arrived before, or may have.
-    fn mark(&mut self, number: u64) -> bool {
-        if number >= self.next {
-            let Some(next) = number.checked_add(1) else { return false };
-            // The bits of the numbers in between are those of numbers that leave the window.
-            if next - self.next > WINDOW {
-                self.seen.fill(0);
-            } else {
-                for skipped in self.next..=number {
-                    let (word, bit) = place(skipped);
-                    self.seen[word] &= !bit;
-                }
-            }
-            self.next = next;
-        } else if self.next - number > WINDOW {
-            return false;
-        }
-        let (word, bit) = place(number);
-        let is_new = self.seen[word] & bit == 0;
-        self.seen[word] |= bit;
-        is_new
-    }
-
     pub(super) fn report(&self) -> Report {
         let elapsed = self.first_at.zip(self.last_at);
         Report {
@@ -92,11 +68,6 @@ impl Arrivals {
             ..self.counts
         }
     }
-}
-
-/// Returns the word and the bit of a number.
-fn place(number: u64) -> (usize, u64) {
-    (usize::try_from(number % WINDOW / 64).unwrap_or(0), 1 << (number % 64))
 }
 
 #[cfg(test)]
@@ -131,7 +102,7 @@ mod tests {
         let ends = [(0, 0), (WINDOW - 1, 0), (WINDOW, 0), (0, 0), (1, 0), (2 * WINDOW, 0), (WINDOW + 1, 0)];
         assert_eq!(counts(0, &ends), (6, 2, 1));
         let last = u64::MAX;
-        assert_eq!(counts(0, &[(0, 0), (last - 1, 0), (last - 1, 0), (last, 0), (last - 2, 0)]), (3, 1, 2));
+        assert_eq!(counts(0, &[(0, 0), (last - 1, 0), (last - 1, 0), (last, 0), (last - 2, 0)]), (4, 1, 1));
     }
 
     #[test]

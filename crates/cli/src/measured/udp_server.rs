@@ -1,13 +1,12 @@
 //! `rdt-recv --wire udp`: one socket for all peers; each reverse transfer has a thread.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, UdpSocket};
+use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hmac::{Hmac, KeyInit as _, Mac as _};
+use rdt_transport::CookieKey;
 use rdt_udp::{AddressedReads, Remote, clock, send_from};
-use sha2::Sha256;
 
 use super::arrivals::Arrivals;
 use super::connection::LOOK_INTERVAL;
@@ -16,6 +15,7 @@ use super::message::{Report, Request, Verdict};
 use super::peer_slots::PeerSlot;
 use super::recv::{MAX_PEERS, Server};
 use super::udp_sender::Sending;
+use crate::output::log::name;
 
 /// Silence after which an unfinished session ends.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -23,16 +23,13 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 const LINGER: Duration = Duration::from_secs(3);
 /// Sessions at a time, with those that have ended and may repeat their last packet.
 const MAX_SESSIONS: usize = 2 * MAX_PEERS;
-/// Validity of a cookie: this one and the one before are good.
-const COOKIE_EPOCH: Duration = Duration::from_secs(15);
 
-/// Serves peers until the program is to end.
 pub(super) fn serve(socket: UdpSocket, mut reads: AddressedReads, server: &Arc<Server>) {
     let mut table = Table {
         server: Arc::clone(server),
         socket: Arc::new(socket),
         sessions: BTreeMap::new(),
-        cookies: Cookies { secret: rand::random(), zero: clock::now() },
+        cookies: Cookies { key: CookieKey::new(rand::random()), zero: clock::now() },
     };
     let mut buffer = vec![0; MAX_DATAGRAM];
     let mut next_look = clock::now();
@@ -53,13 +50,12 @@ pub(super) fn serve(socket: UdpSocket, mut reads: AddressedReads, server: &Arc<S
     for ((peer, _), mut session) in std::mem::take(&mut table.sessions) {
         session.log_report(server, peer);
         if !session.is_finished() {
-            server.cleaned_up(peer.addr.into(), &session.request, true);
+            server.cleaned_up((peer.addr, None), &session.request, true);
         }
     }
     server.wait_for_threads();
 }
 
-/// Peer, local address, and number of the session.
 type Key = (Remote, u64);
 
 struct Table {
@@ -72,7 +68,6 @@ struct Table {
 struct Session {
     request: Request,
     heard_at: Instant,
-    /// Newest report that was sent.
     report: Option<Report>,
     /// The report is logged: the peer asks for no other.
     is_logged: bool,
@@ -93,19 +88,18 @@ impl Session {
     fn end(&mut self, server: &Server, peer: Remote) {
         self.slot = None;
         self.log_report(server, peer);
-        server.cleaned_up(peer.addr.into(), &self.request, !self.is_finished());
+        server.cleaned_up((peer.addr, None), &self.request, !self.is_finished());
     }
 
     /// Logs the newest report, if there is one and none is logged.
     fn log_report(&mut self, server: &Server, peer: Remote) {
         if let Some(report) = self.report.filter(|_| !self.is_logged) {
             self.is_logged = true;
-            server.finished(peer.addr.into(), &self.request, &report);
+            server.finished((peer.addr, None), &self.request, &report);
         }
     }
 }
 
-/// Direction of a session, with its state.
 enum Part {
     Receive(Box<Arrivals>),
     Send(Arc<Sending>),
@@ -128,8 +122,7 @@ impl Table {
                 session.report = Some(report);
                 session.slot = None;
                 Packet::Report(report).send(id, |bytes| send_from(&self.socket, peer, bytes));
-                // The peer asks again for datagrams that are late. So an incomplete count is logged
-                // at the end of the session.
+                // After an incomplete count, which the session's end logs, the peer asks again.
                 if report.datagrams >= counted {
                     session.log_report(&self.server, peer);
                 }
@@ -155,7 +148,7 @@ impl Table {
         let answer = if self.sessions.contains_key(&key) {
             Packet::Answer(Verdict::Accepted)
         } else if !self.cookies.are_good(now, key, cookie) {
-            Packet::Cookie(self.cookies.of(key, self.cookies.epoch(now)))
+            Packet::Cookie(self.cookies.of(now, key))
         } else {
             Packet::Answer(self.admit(now, key, request))
         };
@@ -177,7 +170,7 @@ impl Table {
             Part::Receive(Box::new(Arrivals::new(request.omit, now)))
         };
         self.make_room();
-        self.server.connected(key.0.addr.into(), &request);
+        self.server.connected((key.0.addr, None), &request);
         let session =
             Session { request, heard_at: now, report: None, is_logged: false, part, slot: Some(slot) };
         self.sessions.insert(key, session);
@@ -195,7 +188,6 @@ impl Table {
         }
     }
 
-    /// Removes sessions that are over.
     fn expire(&mut self, now: Instant) {
         let server = &self.server;
         self.sessions.retain(|(peer, _), session| {
@@ -216,38 +208,22 @@ impl Table {
 
 /// Cookies: a peer that returns one receives at its address.
 struct Cookies {
-    secret: [u8; 32],
+    key: CookieKey,
     zero: Instant,
 }
 
 impl Cookies {
-    fn epoch(&self, now: Instant) -> u64 {
-        now.saturating_duration_since(self.zero).as_secs() / COOKIE_EPOCH.as_secs()
+    fn of(&self, now: Instant, (peer, session): Key) -> Cookie {
+        let cookie = self.key.issue(self.seconds(now), name(peer.addr).as_bytes(), session);
+        cookie.first_chunk().copied().unwrap_or_default()
     }
 
-    fn of(&self, key: Key, epoch: u64) -> Cookie {
-        self.mac(key, epoch).finalize().into_bytes().first_chunk().copied().unwrap_or_default()
+    fn are_good(&self, now: Instant, (peer, session): Key, cookie: Cookie) -> bool {
+        self.key.verify(&cookie, self.seconds(now), name(peer.addr).as_bytes(), session)
     }
 
-    fn are_good(&self, now: Instant, key: Key, cookie: Cookie) -> bool {
-        let epoch = self.epoch(now);
-        // The comparison takes constant time.
-        (epoch.saturating_sub(1)..=epoch).any(|it| self.mac(key, it).verify_truncated_left(&cookie).is_ok())
-    }
-
-    fn mac(&self, (peer, session): Key, epoch: u64) -> Hmac<Sha256> {
-        // A key that is shorter than a block is filled up with zeros (RFC 2104).
-        let mut block = [0; 64];
-        block[..self.secret.len()].copy_from_slice(&self.secret);
-        let mut mac = Hmac::<Sha256>::new(&block.into());
-        match peer.addr.ip().to_canonical() {
-            IpAddr::V4(ip) => mac.update(&ip.octets()),
-            IpAddr::V6(ip) => mac.update(&ip.octets()),
-        }
-        mac.update(&peer.addr.port().to_le_bytes());
-        mac.update(&session.to_le_bytes());
-        mac.update(&epoch.to_le_bytes());
-        mac
+    fn seconds(&self, now: Instant) -> u64 {
+        now.saturating_duration_since(self.zero).as_secs()
     }
 }
 
@@ -259,13 +235,14 @@ mod tests {
 
     #[test]
     fn cookie_belongs_to_address_session_and_time() {
-        let cookies = Cookies { secret: [5; 32], zero: clock::now() };
-        let now = cookies.zero + COOKIE_EPOCH * 10;
+        let cookies = Cookies { key: CookieKey::new([5; 32]), zero: clock::now() };
+        let slot = Duration::from_secs(CookieKey::SLOT_S);
+        let now = cookies.zero + slot * 10;
         let peer = |text: &str| Remote::from(text.parse::<SocketAddr>().unwrap());
         let key = (peer("192.0.2.1:5"), 7);
-        let cookie = cookies.of(key, cookies.epoch(now));
-        assert!(cookies.are_good(now, key, cookie) && cookies.are_good(now + COOKIE_EPOCH, key, cookie));
-        assert!(!cookies.are_good(now + COOKIE_EPOCH * 2, key, cookie));
+        let cookie = cookies.of(now, key);
+        assert!(cookies.are_good(now, key, cookie) && cookies.are_good(now + slot, key, cookie));
+        assert!(!cookies.are_good(now + slot * 2, key, cookie));
         assert!(!cookies.are_good(now, (key.0, 8), cookie));
         assert!(!cookies.are_good(now, (peer("192.0.2.1:6"), 7), cookie));
         assert!(!cookies.are_good(now, key, [0; 16]));
