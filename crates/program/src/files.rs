@@ -52,6 +52,20 @@ pub fn raise_descriptor_limit() -> u64 {
     u64::MAX
 }
 
+/// True if this process or the system has too many files open.
+pub fn is_out_of_descriptors(error: &io::Error) -> bool {
+    #[cfg(unix)]
+    {
+        use rustix::io::Errno;
+        matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = error;
+        false
+    }
+}
+
 fn exists() -> io::Error {
     io::Error::new(io::ErrorKind::AlreadyExists, "it exists already: --force replaces it")
 }
@@ -80,8 +94,7 @@ fn create_new(path: &Path) -> io::Result<File> {
     without_links(File::options().write(true).create_new(true)).open(path)
 }
 
-/// Opens a device or a pipe. It is not truncated, so that a regular file that takes its place
-/// meanwhile is not harmed.
+/// Opens a device or a pipe. Does not truncate, as a regular file may take its place.
 fn open_existing(path: &Path) -> io::Result<File> {
     let file = without_links(File::options().write(true)).open(path)?;
     if file.metadata()?.is_file() { Err(exists()) } else { Ok(file) }

@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 
 use crate::{FileError, LineError};
 
-pub(crate) use system::is_out_of_descriptors;
+pub(crate) use rdt_program::files::is_out_of_descriptors;
 
 /// Largest file, bytes: 8,000 known hosts.
 const MAX_BYTES: u64 = 1 << 20;
@@ -175,7 +175,6 @@ mod system {
     use std::path::Path;
 
     use rustix::fs::{FlockOperation, OFlags, flock};
-    use rustix::io::Errno;
 
     use super::Forbid;
     use crate::FileError;
@@ -224,10 +223,6 @@ mod system {
     pub(super) fn lock(file: &File) -> io::Result<()> {
         Ok(flock(file, FlockOperation::NonBlockingLockExclusive)?)
     }
-
-    pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
-        matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
-    }
 }
 
 #[cfg(not(unix))]
@@ -251,10 +246,6 @@ mod system {
     #[expect(clippy::unnecessary_wraps, reason = "the other systems lock")]
     pub(super) fn lock(_: &File) -> io::Result<()> {
         Ok(())
-    }
-
-    pub(crate) fn is_out_of_descriptors(_: &io::Error) -> bool {
-        false
     }
 }
 

@@ -18,10 +18,10 @@ use rdt_program::talk;
 
 use crate::peer::Peer;
 use files::{Files, Names, parent};
+use queue::Job;
 pub(crate) use writer::WriteResult;
 use writer::{Sink, Writer};
 
-/// True if `--output` is the standard output.
 pub(crate) fn is_stdout(path: &Path) -> bool {
     path == Path::new("-") || path == Path::new("/dev/stdout")
 }
@@ -29,10 +29,7 @@ pub(crate) fn is_stdout(path: &Path) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Output {
     Discard,
-    /// This file, replaced by each finished transfer.
-    File(PathBuf),
-    /// New files in this directory.
-    Directory(PathBuf),
+    Files(Names),
     /// The standard output, for one transfer only.
     Stdout,
     /// This device, named pipe or open descriptor, for one transfer only.
@@ -68,7 +65,7 @@ impl Output {
         let folder = if directory { path } else { parent(path) };
         PartialFile::create(folder)?;
         sweep(folder);
-        Ok(if directory { Self::Directory(path.into()) } else { Self::File(path.into()) })
+        Ok(Self::Files(if directory { Names::In(path.into()) } else { Names::One(path.into()) }))
     }
 
     /// True for an output that takes the bytes of one transfer as they arrive.
@@ -95,8 +92,7 @@ pub(crate) struct Transfer {
     pub(crate) peer: Peer,
 }
 
-/// Why the store has no place for another transfer now. The sender is told that the receiver is
-/// busy, and not that storing failed.
+/// Why the store has no place now: the sender is told that the receiver is busy, not that it failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Busy {
     #[error("the output takes one transfer only")]
@@ -106,7 +102,6 @@ pub(crate) enum Busy {
 }
 
 impl Busy {
-    /// Returns true if this is the cause of `error`.
     pub(crate) fn is(error: &io::Error) -> bool {
         error.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<Self>)
     }
@@ -121,8 +116,7 @@ impl From<Busy> for io::Error {
 #[derive(Debug, Default)]
 pub(crate) struct Stored {
     pub(crate) path: Option<PathBuf>,
-    /// With `--sync`: error of the sync of the directory, after which a power loss may remove the
-    /// file.
+    /// With `--sync`: error of the directory's sync. A power loss may remove the file.
     pub(crate) unsynced: Option<io::Error>,
 }
 
@@ -131,15 +125,13 @@ struct Incoming {
     transfer: Transfer,
     /// Name for its file, safe as a component of a path; `None`: the address of the sender.
     name: Option<Box<str>>,
-    /// True once the writer has bytes of the transfer. A SYN alone reserves no file or output,
-    /// because anyone can send a SYN.
+    /// True once the writer has bytes of it. Anyone can send a SYN, so that reserves no output.
     begun: bool,
 }
 
 /// Store of the transfers of one thread. No call blocks on a disk or on the reader of a pipe.
 #[derive(Debug)]
 pub(crate) struct Store {
-    /// `None` with [`Output::Discard`].
     writer: Option<Writer>,
     incoming: BTreeMap<Peer, Incoming>,
     count: u64,
@@ -160,8 +152,7 @@ impl Store {
         let is_stream = output.is_stream();
         let writer = match output {
             Output::Discard => return Ok(Self::discard()),
-            Output::File(path) => Writer::new(Files::new(Names::One(path), sync, max_files), wake),
-            Output::Directory(path) => Writer::new(Files::new(Names::In(path), sync, max_files), wake),
+            Output::Files(names) => Writer::new(Files::new(names, sync, max_files), wake),
             // The reader may pause for ever, so exiting does not wait for the writer thread.
             Output::Stdout => Writer::detached(Stream(Box::new(io::stdout())), wake),
             Output::Device(path) => Writer::detached(Stream(Box::new(Device { path, file: None })), wake),
@@ -173,15 +164,14 @@ impl Store {
         Self { writer: None, incoming: BTreeMap::new(), count: 0, is_stream: false, is_taken: false }
     }
 
-    /// Begins a transfer of `peer`, and aborts its unfinished one. `suggested` is the name that the
-    /// sender suggests.
+    /// Begins a transfer of `peer` with the name that it suggests; aborts its unfinished one.
     pub(crate) fn start(&mut self, peer: Peer, suggested: Option<&str>) -> io::Result<()> {
         let Some(writer) = &mut self.writer else { return Ok(()) };
         if let Some(Incoming { transfer, begun: true, .. }) = self.incoming.get(&peer) {
             if self.is_stream {
                 return Err(io::Error::other("it began again when part of it was written"));
             }
-            writer.abort(*transfer);
+            writer.queue.push(Job::Abort(*transfer));
         }
         self.count += 1;
         let transfer = Transfer { number: self.count, peer };
@@ -190,8 +180,7 @@ impl Store {
         Ok(())
     }
 
-    /// Queues the next bytes of `peer` for writing, and returns the number queued; 0 if the queue
-    /// is full.
+    /// Queues the next bytes of `peer`, and returns their number; 0 if the queue is full.
     pub(crate) fn write(&mut self, peer: Peer, bytes: &[u8]) -> io::Result<usize> {
         if bytes.is_empty() || self.writer.is_none() {
             return Ok(bytes.len());
@@ -208,13 +197,13 @@ impl Store {
     }
 
     /// Completes the transfer of `peer`, all of whose bytes were queued. Must be called only if
-    /// [`Store::has_room`]. [`Store::poll`] later returns the result of the returned transfer;
+    /// [`Store::has_room`]: a peer can send any number of empty transfers. [`Store::poll`] later returns the result of the returned transfer;
     /// `None` means that there will be no result.
     pub(crate) fn finish(&mut self, peer: Peer) -> io::Result<Option<Transfer>> {
         let transfer = if self.writer.is_some() { self.begin(peer)? } else { None };
         let name = self.incoming.remove(&peer).and_then(|incoming| incoming.name);
         if let (Some(writer), Some(transfer)) = (&mut self.writer, transfer) {
-            writer.finish(transfer, name);
+            writer.queue.push(Job::Finish(transfer, name));
         }
         Ok(transfer)
     }
@@ -228,7 +217,6 @@ impl Store {
         Ok(Some(incoming.transfer))
     }
 
-    /// Fails if another transfer has reserved the output.
     pub(crate) fn check(&self, peer: Peer) -> io::Result<()> {
         match self.incoming.get(&peer) {
             Some(Incoming { begun: false, .. }) if self.is_taken => Err(Busy::Output.into()),
@@ -244,17 +232,16 @@ impl Store {
         self.writer.as_ref().is_some_and(|writer| writer.queue.is_abandoned())
     }
 
-    /// Returns true if this is the open transfer of its peer.
     pub(crate) fn is_at(&self, transfer: Transfer) -> bool {
         self.incoming.get(&transfer.peer).is_some_and(|incoming| incoming.transfer == transfer)
     }
 
-    /// Aborts the transfer of `peer`. Returns true if part of it was written to an
-    /// output that cannot be undone.
+    /// Aborts the transfer of `peer`. Returns true if part of it is in an output for good.
     pub(crate) fn abort(&mut self, peer: Peer) -> bool {
         let Some(Incoming { transfer, begun: true, .. }) = self.incoming.remove(&peer) else { return false };
         if let Some(writer) = &mut self.writer {
-            writer.abort(transfer);
+            // Their number is bounded by that of open files.
+            writer.queue.push(Job::Abort(transfer));
         }
         self.is_stream
     }
@@ -279,7 +266,6 @@ impl Sink for Stream {
     fn abort(&mut self, _: Transfer) {}
 }
 
-/// Device, named pipe or open descriptor.
 struct Device {
     path: PathBuf,
     /// Opened by the first write, because the open of a named pipe waits for its reader.

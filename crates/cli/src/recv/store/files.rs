@@ -7,15 +7,15 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use rdt_endpoint::files::{PartialFile, name_of_peer};
+use rdt_program::files::is_out_of_descriptors;
 
 use super::writer::Sink;
 use super::{Busy, Stored, Transfer};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Names {
+pub(crate) enum Names {
     /// This file for every transfer; each replaces the one before.
     One(PathBuf),
-    /// A new file in this directory for each transfer.
     In(PathBuf),
 }
 
@@ -36,7 +36,6 @@ pub(super) struct Files {
     /// With `--sync`: function that syncs the directory after a file was renamed; else `None`.
     sync: Option<SyncDirectory>,
     open: BTreeMap<Transfer, PartialFile>,
-    /// Limit on `open`.
     max_open: usize,
 }
 
@@ -105,17 +104,6 @@ pub(super) fn parent(path: &Path) -> &Path {
         Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("."),
     }
-}
-
-#[cfg(unix)]
-fn is_out_of_descriptors(error: &io::Error) -> bool {
-    use rustix::io::Errno;
-    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
-}
-
-#[cfg(not(unix))]
-fn is_out_of_descriptors(_: &io::Error) -> bool {
-    false
 }
 
 /// Syncs a directory, after which the renames in it are durable.

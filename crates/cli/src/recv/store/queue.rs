@@ -8,8 +8,7 @@ use super::Transfer;
 
 /// Limit on the memory of queued jobs, bytes. At the limit, data remains in the receive buffers.
 pub(super) const MAX_QUEUED_BYTES: usize = 4 << 20;
-/// Largest piece written with one call, bytes: few system calls, and the data is still in the CPU
-/// cache.
+/// Largest piece written with one call, bytes: few calls, and the data is still in the CPU cache.
 const PIECE_BYTES: usize = 128 << 10;
 /// Writes smaller than this get a buffer of their own size, because there may be many of them.
 const MIN_PIECE_BYTES: usize = PIECE_BYTES / 8;
@@ -19,13 +18,11 @@ pub(super) const JOB_OVERHEAD: usize = size_of::<Job>() + 32;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Job {
     Write(Transfer, Vec<u8>),
-    /// Completes a transfer, with the name for its file.
     Finish(Transfer, Option<Box<str>>),
     Abort(Transfer),
 }
 
 impl Job {
-    /// Returns the memory of the job, bytes.
     fn cost(&self) -> usize {
         match self {
             Self::Write(_, piece) => JOB_OVERHEAD + piece.capacity(),
@@ -35,11 +32,9 @@ impl Job {
     }
 }
 
-/// Queue of jobs, shared by both threads.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     state: Mutex<State>,
-    /// Signalled when a job is queued, or the queue is closed.
     changed: Condvar,
 }
 
@@ -52,7 +47,6 @@ struct State {
     spare: Vec<Vec<u8>>,
     /// True if the network thread waits for half of the queue to be free.
     wanted: bool,
-    /// True if the writer thread waits for a job.
     idle: bool,
     ends: Ends,
 }
@@ -90,8 +84,7 @@ impl Queue {
         }
     }
 
-    /// Returns false if the queue is full. In that case [`Queue::done`] returns true once half of
-    /// it is free.
+    /// Returns false if the queue is full: [`Queue::done`] returns true once half of it is free.
     pub(super) fn has_room(&self) -> bool {
         let mut state = self.lock();
         let has_room = state.cost < MAX_QUEUED_BYTES;
@@ -99,7 +92,6 @@ impl Queue {
         has_room
     }
 
-    /// Waits for the next job; `None` if the queue is closed.
     pub(super) fn next(&self) -> Option<Job> {
         let mut state = self.lock();
         while state.ends == Ends::Both {
@@ -131,7 +123,6 @@ impl Queue {
         self.changed.notify_one();
     }
 
-    /// Marks the queue as abandoned, because the writer thread ends.
     pub(super) fn abandon(&self) {
         self.lock().ends = Ends::Abandoned;
     }
@@ -139,17 +130,6 @@ impl Queue {
     /// Returns true if the writer thread ended before the queue was closed, by a panic.
     pub(super) fn is_abandoned(&self) -> bool {
         self.lock().ends == Ends::Abandoned
-    }
-
-    #[cfg(test)]
-    pub(super) fn is_closed(&self) -> bool {
-        self.lock().ends != Ends::Both
-    }
-
-    #[cfg(test)]
-    pub(super) fn load(&self) -> (usize, usize) {
-        let state = self.lock();
-        (state.jobs.len(), state.cost)
     }
 
     /// Returns a buffer for up to `n` bytes of a transfer: the last queued piece if it is of that
@@ -183,6 +163,17 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Queue {
+        pub(in crate::recv::store) fn is_closed(&self) -> bool {
+            self.lock().ends != Ends::Both
+        }
+
+        pub(in crate::recv::store) fn load(&self) -> (usize, usize) {
+            let state = self.lock();
+            (state.jobs.len(), state.cost)
+        }
+    }
 
     fn transfer(number: u64) -> Transfer {
         Transfer { number, peer: std::net::SocketAddr::from(([127, 0, 0, 1], 1)).into() }

@@ -10,7 +10,6 @@ use std::thread::{Builder, JoinHandle};
 use super::queue::{Job, Queue};
 use super::{Stored, Transfer};
 
-/// Output of the writer thread. Its calls may block.
 pub(super) trait Sink: Send + 'static {
     fn write(&mut self, transfer: Transfer, bytes: &[u8]) -> io::Result<()>;
 
@@ -47,24 +46,11 @@ impl Writer {
         Ok(Self { queue, results, thread: Some(thread) })
     }
 
-    /// Like [`Writer::new`], for a sink that may block for ever: dropping it does not join the
-    /// thread.
+    /// Like [`Writer::new`], for a sink that may block for ever: a drop does not join the thread.
     pub(super) fn detached(sink: impl Sink, wake: impl Fn() + Send + 'static) -> io::Result<Self> {
         let mut writer = Self::new(sink, wake)?;
         writer.thread = None;
         Ok(writer)
-    }
-
-    /// Completes a transfer, whose result follows. Must be called only while the queue has room: a
-    /// peer can send any number of empty transfers, so they must be bounded.
-    pub(super) fn finish(&mut self, transfer: Transfer, name: Option<Box<str>>) {
-        self.queue.push(Job::Finish(transfer, name));
-    }
-
-    /// Aborts a transfer of which bytes were queued. The number of aborts is bounded by that of
-    /// open files.
-    pub(super) fn abort(&mut self, transfer: Transfer) {
-        self.queue.push(Job::Abort(transfer));
     }
 
     pub(super) fn poll(&mut self) -> Option<WriteResult> {

@@ -97,7 +97,7 @@ fn blocked_sink_fills_queue_then_gets_everything() {
             n => taken += n,
         }
     }
-    script.writer.finish(transfer(1), None);
+    script.writer.queue.push(Job::Finish(transfer(1), None));
     assert!(script.result().result.unwrap().path.is_none());
     assert!(*script.written.lock().unwrap() == bytes, "the bytes differ");
 }
@@ -106,7 +106,7 @@ fn blocked_sink_fills_queue_then_gets_everything() {
 fn transfer_finishes_after_its_bytes() {
     let mut script = script(&[]);
     assert_eq!(script.writer.queue.write(transfer(1), b"abc"), 3);
-    script.writer.finish(transfer(1), None);
+    script.writer.queue.push(Job::Finish(transfer(1), None));
     script.go.send(()).unwrap();
     assert!(script.writer.poll().is_none(), "the gate is closed");
     script.go.send(()).unwrap();
@@ -121,14 +121,14 @@ fn write_error_is_reported_once_others_continue() {
     for number in [1, 2, 1] {
         assert_eq!(script.writer.queue.write(transfer(number), b"abc"), 3);
     }
-    script.writer.finish(transfer(1), None);
-    script.writer.finish(transfer(2), None);
+    script.writer.queue.push(Job::Finish(transfer(1), None));
+    script.writer.queue.push(Job::Finish(transfer(2), None));
     let (first, second) = (script.result(), script.result());
     assert_eq!(first.transfer, transfer(1));
     assert_eq!(first.result.unwrap_err().kind(), io::ErrorKind::StorageFull);
     assert_eq!((second.transfer, second.result.unwrap().path), (transfer(2), None));
-    script.writer.abort(transfer(1));
-    script.writer.finish(transfer(3), None);
+    script.writer.queue.push(Job::Abort(transfer(1)));
+    script.writer.queue.push(Job::Finish(transfer(3), None));
     assert_eq!(script.result().transfer, transfer(3), "and nothing else of the first");
 }
 
@@ -184,7 +184,7 @@ fn panic_of_sink_wakes_owner() {
     .unwrap();
     assert!(!writer.queue.is_abandoned());
     writer.queue.write(transfer(1), b"abc");
-    writer.finish(transfer(1), None);
+    writer.queue.push(Job::Finish(transfer(1), None));
     woken.recv_timeout(WAIT_LIMIT).unwrap();
     assert!(writer.queue.is_abandoned() && writer.poll().is_none());
 }
