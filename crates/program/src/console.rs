@@ -18,8 +18,7 @@ pub struct Console {
 }
 
 impl Console {
-    /// Creates a console that prints on a thread of its own. Only [`Console::flush`] and
-    /// [`Console::finish`] wait for a slow reader.
+    /// Creates a console that prints on a thread; only `flush` and `finish` wait for a slow reader.
     pub fn in_background() -> io::Result<Self> {
         let printer = Printer::spawn(QUEUE_LINES, |text| print(&mut io::stdout(), text))?;
         Ok(Self { background: Some(printer), ..Self::default() })
@@ -50,12 +49,9 @@ impl Console {
         self.background.as_ref().map_or(0, Printer::dropped)
     }
 
-    /// Waits until everything is printed, and reports dropped lines.
-    ///
-    /// # Errors
-    ///
-    /// Returns the first write error. A closed pipe counts only if the output `is_json`: programs
-    /// need it whole, and people leave it early (`| head`).
+    /// Waits until everything is printed, and reports dropped lines. Returns the first write error.
+    /// A closed pipe counts only if the output `is_json`: programs need it whole, and people leave
+    /// it early (`| head`).
     pub fn finish(&self, is_json: bool) -> io::Result<()> {
         self.flush();
         if let dropped @ 1.. = self.dropped() {
@@ -81,8 +77,7 @@ pub fn talk_in_background() -> io::Result<Printer> {
     })
 }
 
-/// Prints a line to the standard error. Write errors are ignored, because there is no other place
-/// to report them.
+/// Prints a line to the standard error. There is no other place to report a write error.
 pub fn talk(line: &str) {
     let _ = print(&mut io::stderr(), &format!("{line}\n"));
 }

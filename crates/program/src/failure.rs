@@ -62,8 +62,7 @@ impl Failure {
         Self::output(STDOUT, &error).because(error)
     }
 
-    /// Converts the result of writing text. A closed pipe (the reader ended) is no error, as it is
-    /// for JSON.
+    /// Converts the result of writing text. A closed pipe (the reader ended) is no error.
     pub fn writing(to: &str, result: io::Result<()>) -> Result<(), Self> {
         match result {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Self::output(to, &error)),
@@ -86,8 +85,7 @@ impl Failure {
         Self::unavailable(format_args!("cannot listen on {address}: {error}"))
     }
 
-    /// Returns a function for `map_err` that adds the step that failed: a system call after the
-    /// start.
+    /// Returns a function for `map_err` that adds the system call that failed after the start.
     pub fn system(step: &'static str) -> impl Fn(io::Error) -> Self {
         move |error| Self::new(OS, format_args!("{step}: {error}"))
     }

@@ -27,8 +27,7 @@ impl FromStr for HostPort {
             };
         }
         match text.split_once(':') {
-            // With more than one colon, the text is an IPv6 address without brackets, and thus
-            // without a port.
+            // With more than one colon, it is an IPv6 address without brackets or port.
             Some((_, rest)) if rest.contains(':') => Ok(Self { host: text.into(), port: None }),
             Some((host, digits)) => Ok(Self { host: host.into(), port: Some(port(digits)?) }),
             None => Ok(Self { host: text.into(), port: None }),
@@ -40,18 +39,14 @@ fn port(digits: &str) -> Result<u16, String> {
     digits.parse().map_err(|_| format!("'{digits}' is no port: it must be a number from 0 to 65535"))
 }
 
-/// Resolves a name. IPv4 addresses come first, because reference receivers have no IPv6. Empty if
-/// the name has no address.
+/// Resolves a name, to IPv4 addresses first: reference receivers have no IPv6.
 pub fn resolve(host: &str, port: u16) -> Vec<SocketAddr> {
     let mut addresses: Vec<_> = (host, port).to_socket_addrs().map(Iterator::collect).unwrap_or_default();
     addresses.sort_by_key(SocketAddr::is_ipv6);
     addresses
 }
 
-/// Parses an address to bind to, and resolves a name.
-///
-/// # Errors
-/// A sentence without the option's name.
+/// Parses an address to bind to, and resolves a name. The error lacks the option's name.
 pub fn bind_address(text: &str, default_port: u16) -> Result<SocketAddr, String> {
     let HostPort { host, port } = text.parse()?;
     let port = port.unwrap_or(default_port);

@@ -61,8 +61,7 @@ pub fn versioned(mut object: Value) -> Value {
     object
 }
 
-/// Returns a seed as a string of decimal digits, because readers that use doubles round numbers
-/// above 2^53.
+/// Returns a seed as a string, because readers that use doubles round numbers above 2^53.
 pub fn seed(seed: u64) -> Value {
     Value::String(seed.to_string())
 }

@@ -94,8 +94,7 @@ pub fn start_logging() {
     tracing_subscriber::registry().with(lines).with(filter).init();
 }
 
-/// Prints the help on the standard error if the command line has no subcommand. Returns false for
-/// another error.
+/// Prints the help if the command line has no subcommand. Returns false for another error.
 pub fn help_without_command(error: &clap::Error) -> bool {
     let is_missing = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
     if is_missing {

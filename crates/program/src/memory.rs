@@ -61,8 +61,7 @@ fn return_now() {
     }
 }
 
-/// Returns the host's memory or the control group's limit, whichever is smaller, bytes. `None` if
-/// the system reports neither.
+/// Returns the host's memory or the control group's limit, whichever is smaller, bytes.
 pub fn host_memory() -> Option<u64> {
     let host = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").unwrap_or_default();

@@ -29,8 +29,7 @@ pub struct Output {
 /// How remarks reach the standard error.
 #[derive(Clone)]
 pub enum Remarks {
-    /// On a thread of its own: a reader that pauses delays nothing, and lines that it does not take
-    /// are dropped.
+    /// On a thread of its own: lines that a slow reader does not take are dropped.
     Background(Printer),
     /// By this function, which may wait.
     Now(Arc<dyn Fn(&str) + Send + Sync>),
@@ -117,10 +116,8 @@ impl Output {
         self.is_json
     }
 
-    /// Waits for the readers, and says how many lines were left out or dropped.
-    ///
-    /// # Errors
-    /// The first error of the standard output, as [`Console::finish`] says.
+    /// Waits for the readers, and says how many lines were left out or dropped. Returns the first
+    /// error of the standard output, as [`Console::finish`] does.
     pub fn finish(&self) -> io::Result<()> {
         let left_out = std::mem::take(&mut self.limit().left_out);
         self.remark_left_out(left_out);

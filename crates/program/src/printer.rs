@@ -30,8 +30,7 @@ enum Job {
 }
 
 impl Printer {
-    /// Starts a thread that calls `write` for each text. At most `capacity` texts wait in its
-    /// queue.
+    /// Starts a thread that calls `write` for each text; at most `capacity` texts wait.
     pub fn spawn(
         capacity: usize,
         write: impl FnMut(&str) -> io::Result<()> + Send + 'static,

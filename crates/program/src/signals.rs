@@ -11,14 +11,10 @@ use tokio::sync::watch;
 
 use crate::exit;
 
-/// Calls `handler` on a thread of its own at each Ctrl-C, termination signal or closed terminal.
-pub fn on_interrupt(handler: impl FnMut() + Send + 'static) -> Result<(), ctrlc::Error> {
-    ctrlc::set_handler(handler)
-}
-
-/// Calls `handler` as [`on_interrupt`] does, and on Linux for Ctrl-\\ (SIGQUIT) too.
+/// Calls `handler` on a thread of its own at each Ctrl-C, termination signal or closed terminal, and
+/// on Linux for Ctrl-\\ (SIGQUIT) too.
 pub fn on_interrupt_or_quit(handler: impl FnMut() + Send + 'static) -> Result<(), ctrlc::Error> {
-    on_interrupt(handler)?;
+    ctrlc::set_handler(handler)?;
     #[cfg(target_os = "linux")]
     copy_interrupt_to_quit().map_err(ctrlc::Error::System)?;
     Ok(())
@@ -131,7 +127,7 @@ impl Stop {
             }
             stop.set();
         };
-        if let Err(error) = on_interrupt(handler) {
+        if let Err(error) = ctrlc::set_handler(handler) {
             tracing::warn!(%error, "Ctrl-C will end the program without a summary");
         }
     }
@@ -150,13 +146,10 @@ impl TaskStop {
     }
 
     /// Creates a flag that the first Ctrl-C or termination signal sets. The second one ends the
-    /// process.
-    ///
-    /// # Errors
-    /// If the handler cannot be installed.
+    /// process. Fails if the handler cannot be installed.
     pub fn at_interrupt() -> Result<Self, ctrlc::Error> {
         let (set, flag) = watch::channel(false);
-        on_interrupt(move || {
+        ctrlc::set_handler(move || {
             if set.send_replace(true) {
                 process::exit(i32::from(exit::INTERRUPTED));
             }

@@ -14,11 +14,8 @@ const WORKER_MEMORY_BYTES: usize = 2 << 20;
 const THREAD_BYTES: usize = 3 << 20;
 
 /// Runs `work` for each worker on a thread of its own, and returns the results in order. Calls
-/// `announce` once all threads are ready, before any of them calls `work`.
-///
-/// # Errors
-///
-/// Fails before any call of `work` if a thread or its memory is not available.
+/// `announce` once all threads are ready, before any of them calls `work`. Fails before that if a
+/// thread or its memory is not available.
 pub fn run<W: Send, T: Send>(
     workers: Vec<W>,
     work: impl Fn(W) -> T + Sync,
@@ -28,8 +25,7 @@ pub fn run<W: Send, T: Send>(
     std::thread::scope(|scope| {
         // An early return drops `signals`, which ends the threads that wait for them.
         let (mut signals, mut threads) = (Vec::new(), Vec::new());
-        // Threads start one after another, so that each reservation sees the memory that earlier
-        // ones use.
+        // One after another, so that each reservation sees the memory that earlier ones use.
         for worker in workers {
             reserve(THREAD_BYTES + WORKER_MEMORY_BYTES)?;
             let (signal, begin) = channel();
