@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use rdt_crypto::{ResetKey, StaticKey};
+use rdt_crypto::{PublicKey, ResetKey, StaticKey};
 use rdt_endpoint::host_id;
 use rdt_server::Server;
 use rdt_transport::{Admittee, ConnectionConfig, ConnectionSetConfig, ResponderConfig};
@@ -20,26 +20,23 @@ const OPTIONS: &str = "--ticket, --allow or --secret-file";
 /// Decision of a receiver about its senders, for all its threads.
 #[derive(Debug)]
 pub(crate) struct Admission {
-    /// Rules for encrypted transfers.
     gate: Arc<Gate>,
-    /// True if classic transfers are taken.
     pub(crate) classic: bool,
     /// True if native transfers without encryption are taken, from every host.
     pub(crate) unencrypted: bool,
-    is_exposed: bool,
-    ticket: Option<String>,
+    /// True if every host that reaches the receiver can store and change files.
+    pub(crate) is_exposed: bool,
+    /// Ticket that the receiver prints.
+    pub(crate) ticket: Option<String>,
     address: SocketAddr,
 }
 
 /// Rules that follow from the options, before any file is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rules {
-    /// True if classic transfers are taken.
     classic: bool,
-    /// True if every encrypted sender is admitted.
     is_open: bool,
-    /// True if senders must find the key of earlier runs: an option asks for it, or only encrypted
-    /// transfers are taken.
+    /// True if senders must find the key of earlier runs.
     needs_identity: bool,
 }
 
@@ -100,19 +97,9 @@ impl Admission {
         Ok(Self { gate, classic, unencrypted: args.insecure, is_exposed, ticket, address })
     }
 
-    /// Returns the ticket that the receiver prints.
-    pub(crate) fn ticket(&self) -> Option<&str> {
-        self.ticket.as_deref()
-    }
-
-    /// True if every host that reaches the receiver can store and change files.
-    pub(crate) fn is_exposed(&self) -> bool {
-        self.is_exposed
-    }
-
-    /// Returns the local key.
-    pub(crate) fn identity(&self) -> &StaticKey {
-        self.gate.identity()
+    /// Returns the local public key.
+    pub(crate) fn key(&self) -> PublicKey {
+        self.gate.identity().public()
     }
 
     /// Returns a warning if every host that reaches the receiver can store and change files.

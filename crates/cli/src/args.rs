@@ -11,7 +11,6 @@ pub(crate) mod target;
 mod values;
 
 use clap::ValueEnum;
-use rdt_transport::{ConnectionConfig, SenderConfig};
 use rdt_udp::UdpOptions;
 
 pub(crate) use link::LinkArgs;
@@ -108,35 +107,6 @@ fn given_options(command: &clap::Command, matches: &clap::ArgMatches) -> Vec<Str
     };
     let given = command.get_arguments().filter(is_given);
     given.filter_map(|arg| arg.get_long()).map(str::to_owned).collect()
-}
-
-/// Format of the packets of a transfer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Format {
-    /// The protocol of the reference programs.
-    Classic,
-    /// A connection, encrypted without `--insecure`.
-    Native,
-}
-
-impl Format {
-    /// Returns the name in JSON.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Classic => "classic",
-            Self::Native => "native",
-        }
-    }
-
-    /// Returns the payload of a full packet, bytes.
-    pub(crate) fn payload_size(self, config: &SenderConfig) -> usize {
-        match self {
-            Self::Classic => config.payload_size(),
-            Self::Native => {
-                ConnectionConfig { sender: config.clone(), ..ConnectionConfig::default() }.payload_size()
-            }
-        }
-    }
 }
 
 /// Value of an argument, with its text for error messages that quote it.

@@ -86,7 +86,6 @@ const LESS_IS_BETTER: [&str; 16] = [
 /// Times of which neither more nor less is better.
 const NEUTRAL_TIMES: [&str; 2] = ["time_ns", "rto_ns"];
 
-/// One key of both summaries.
 #[derive(Debug, Clone, PartialEq)]
 struct Metric {
     key: String,
@@ -142,7 +141,6 @@ pub(crate) fn command(args: &CompareArgs) -> Result<(), Failure> {
     }
 }
 
-/// Returns the last summary in a file.
 fn summary(path: &Path) -> Result<Value, Failure> {
     let name = path.display().to_string();
     let text = fs::read(path).map_err(|error| Failure::input(&name, &error))?;
@@ -164,8 +162,7 @@ fn summary(path: &Path) -> Result<Value, Failure> {
     }
 }
 
-/// Returns true if a larger value of the metric is better, false if a smaller one is. `None` if the
-/// key does not tell, as for a window.
+/// True if more of the metric is better, false if less is. `None` if the key does not tell.
 fn more_is_better(key: &str) -> Option<bool> {
     let is_time = key.ends_with("_ns") && !key.starts_with("waited_") && !NEUTRAL_TIMES.contains(&key);
     if key.ends_with("_bps") || MORE_IS_BETTER.contains(&key) {

@@ -4,12 +4,11 @@
 use std::time::Duration;
 
 use rdt_crypto::{Aead, PublicKey};
-use rdt_transport::SenderConfig;
+use rdt_transport::{ConnectionConfig, SenderConfig, Wire};
 
 /// Least silence of the receiver after which the connection ends: three keep-alives.
 const MIN_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Encryption and authentication of a native transfer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Protection {
     pub(crate) aead: Aead,
@@ -42,7 +41,24 @@ fn aead_name(aead: Aead) -> &'static str {
     }
 }
 
-/// Returns the silence of the receiver after which the connection ends.
 pub(crate) fn idle_timeout(sender: &SenderConfig) -> Duration {
     sender.give_up.max(MIN_IDLE_TIMEOUT)
+}
+
+/// Returns the name of a format in JSON.
+pub(crate) fn wire_name(wire: Wire) -> &'static str {
+    match wire {
+        Wire::Classic => "classic",
+        Wire::Native => "native",
+    }
+}
+
+/// Returns the payload of a full packet, bytes.
+pub(crate) fn payload_size(config: &SenderConfig) -> usize {
+    match config.wire {
+        Wire::Classic => config.payload_size(),
+        Wire::Native => {
+            ConnectionConfig { sender: config.clone(), ..ConnectionConfig::default() }.payload_size()
+        }
+    }
 }

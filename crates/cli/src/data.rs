@@ -13,10 +13,8 @@ use crate::source::{DwordArray, Piped, Source, file_source};
 use crate::{Failure, SendArgs};
 
 pub(crate) enum Data {
-    Power(u8),
-    Bytes(u64),
-    /// Array without end.
-    Endless,
+    /// The first bytes of the array, or the array without end, and the line that says so.
+    Array(Option<u64>, String),
     File {
         name: String,
         file: File,
@@ -29,16 +27,21 @@ impl Data {
     /// Opens the data source that the arguments select. `stdin` is true if one of them is `-`.
     pub(crate) fn parse(args: &SendArgs, stdin: bool) -> Result<Self, Failure> {
         if let Some(bytes) = args.bytes {
-            return Ok(Self::Bytes(bytes));
+            return Ok(Self::Array(Some(bytes), format!("sending {bytes} bytes of the DWORD array")));
         }
         if args.time.is_some() {
-            return Ok(Self::Endless);
+            return Ok(Self::Array(None, "sending the DWORD array without end".into()));
         }
         match &args.file {
             Some(path) if path == Path::new("-") => Ok(Self::Stdin(io::stdin())),
             Some(path) => Self::open(path),
             None if stdin => Ok(Self::Stdin(io::stdin())),
-            None => Ok(Self::Power(args.power.unwrap_or(20))),
+            None => {
+                let power = args.power.unwrap_or(20);
+                // The line reports 0 ms, because the array is generated while it is sent.
+                let line = format!("initializing DWORD array with 2^{power} elements... done in 0 ms");
+                Ok(Self::Array(Some(payload::WORD << power), line))
+            }
         }
     }
 
@@ -54,50 +57,43 @@ impl Data {
     }
 
     pub(crate) fn announce(&self, status: &Status) {
-        match self {
-            // The line reports 0 ms, because the array is generated while it is sent.
-            Self::Power(power) => status
-                .text(&format!("Main:\tinitializing DWORD array with 2^{power} elements... done in 0 ms")),
-            Self::Bytes(bytes) => status.text(&format!("Main:\tsending {bytes} bytes of the DWORD array")),
-            Self::Endless => status.text("Main:\tsending the DWORD array without end"),
-            Self::File { name, bytes, .. } => status.text(&format!("Main:\tsending {name}, {bytes} bytes")),
-            Self::Stdin(_) => status.text("Main:\tsending the standard input"),
-        }
+        let line = match self {
+            Self::Array(_, line) => line,
+            Self::File { name, bytes, .. } => &format!("sending {name}, {bytes} bytes"),
+            Self::Stdin(_) => "sending the standard input",
+        };
+        status.text(&format!("Main:\t{line}"));
     }
 
-    /// Calls `is` with the name and the file that is read, if there is one. The name is empty for
-    /// the standard input.
+    /// Calls `is` with the name, empty for the standard input, and the file that is read, if any.
     pub(crate) fn is_file(&self, is: impl FnOnce(&str, &File) -> bool) -> bool {
         match self {
             Self::File { name, file, .. } => is(name, file),
             Self::Stdin(stdin) => redirected_file(stdin).is_some_and(|file| is("", &file)),
-            Self::Power(_) | Self::Bytes(_) | Self::Endless => false,
+            Self::Array(..) => false,
         }
     }
 
     pub(crate) fn name(&self) -> String {
         match self {
-            Self::Power(_) | Self::Bytes(_) | Self::Endless => "the array".into(),
+            Self::Array(..) => "the array".into(),
             Self::File { name, .. } => name.clone(),
             Self::Stdin(_) => "the standard input".into(),
         }
     }
 
-    /// Returns the number of bytes; `None` if it is not known.
     #[cfg(target_os = "linux")]
     pub(crate) fn bytes(&self) -> Option<u64> {
         match self {
-            Self::Power(power) => Some(payload::WORD << power),
-            Self::Bytes(bytes) | Self::File { bytes, .. } => Some(*bytes),
-            Self::Endless | Self::Stdin(_) => None,
+            Self::Array(bytes, _) => *bytes,
+            Self::File { bytes, .. } => Some(*bytes),
+            Self::Stdin(_) => None,
         }
     }
 
     pub(crate) fn source(self, waker: Waker) -> io::Result<Box<dyn Source>> {
         match self {
-            Self::Power(power) => Ok(Box::new(DwordArray::new(payload::WORD << power))),
-            Self::Bytes(bytes) => Ok(Box::new(DwordArray::new(bytes))),
-            Self::Endless => Ok(Box::new(DwordArray::new(u64::MAX))),
+            Self::Array(bytes, _) => Ok(Box::new(DwordArray::new(bytes.unwrap_or(u64::MAX)))),
             Self::File { file, .. } => file_source(file, waker),
             Self::Stdin(stdin) => match redirected_file(&stdin) {
                 Some(file) => file_source(file, waker),

@@ -4,7 +4,7 @@
 //! | folder | contents |
 //! |---|---|
 //! | `args/` | command lines, read into typed values |
-//! | `frame.rs` | `rdt-send`, from the data to the last line, for all kinds of transfers |
+//! | `frame.rs`, `lines.rs` | `rdt-send`, from the data to the last line, for all kinds of transfers |
 //! | `compare.rs` | `rdt-send compare` |
 //! | `send/` | `rdt-send`: configuration, transfer, embedded receiver |
 //! | `recv/` | `rdt-recv`: threads, application, store |
@@ -23,6 +23,7 @@ mod data;
 mod exit;
 mod frame;
 mod host;
+mod lines;
 mod measure;
 /// Transfers that are measured and not stored: `--wire tcp` and `--wire udp`, over TCP of the
 /// kernel and UDP at a constant rate, and `rdt-send --reverse` over encrypted connections to

@@ -15,14 +15,11 @@ use crate::source::{Fill, Source};
 /// Bytes of a probe: a word of the array.
 const PROBE_BYTES: usize = 4;
 
-/// Measurement that the options ask for.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Wanted {
     /// Time to send for, after the omitted start.
     pub(crate) time: Option<Duration>,
-    /// Length of the omitted start.
     pub(crate) omit: Duration,
-    /// Number of probes of the idle path.
     pub(crate) idle_probes: u32,
 }
 
@@ -30,13 +27,6 @@ impl Wanted {
     pub(crate) fn of(args: &SendArgs) -> Self {
         Self { time: args.time, omit: args.omit.unwrap_or_default(), idle_probes: args.idle_rtt.unwrap_or(0) }
     }
-}
-
-/// Start that is left out of the counts.
-#[derive(Debug, Clone)]
-struct Omitted {
-    at: Instant,
-    stats: SenderStats,
 }
 
 /// Measured part of a transfer (`--time`, `--omit`).
@@ -48,13 +38,13 @@ pub(crate) struct Measure {
     rtt: RttHistogram,
     /// Probes to come, the one that is under way included.
     probes_left: u32,
-    /// Bytes of the probes so far.
     probed: u64,
     idle: Option<RttQuantiles>,
     /// Time at which the counts begin; `None` once they have.
     counts_at: Option<Instant>,
     ends_at: Option<Instant>,
-    omitted: Option<Omitted>,
+    /// End of the start that is left out of the counts, and its counts.
+    omitted: Option<(Instant, SenderStats)>,
 }
 
 impl Measure {
@@ -83,7 +73,6 @@ impl Measure {
         Box::new(Gated { source, gate: self.gate.clone() })
     }
 
-    /// Records that the handshake is complete.
     pub(crate) fn on_connected(&mut self, now: Instant) {
         if self.probes_left > 0 {
             self.gate.allow(PROBE_BYTES);
@@ -92,7 +81,6 @@ impl Measure {
         }
     }
 
-    /// Begins the data that loads the path.
     fn begin(&mut self, now: Instant) {
         self.gate.allow(usize::MAX);
         self.counts_at = (!self.wanted.omit.is_zero()).then(|| now + self.wanted.omit);
@@ -106,7 +94,7 @@ impl Measure {
         }
         if self.counts_at.is_some_and(|at| at <= now) {
             self.counts_at = None;
-            self.omitted = Some(Omitted { at: now, stats: stats() });
+            self.omitted = Some((now, stats()));
             self.rtt.clear();
         }
         self.ends_at.take_if(|at| *at <= now).is_some()
@@ -127,34 +115,30 @@ impl Measure {
         self.begin(now);
         // The probes are no part of the load.
         if self.counts_at.is_none() {
-            self.omitted = Some(Omitted { at: now, stats: stats.clone() });
+            self.omitted = Some((now, stats.clone()));
         }
     }
 
-    /// Returns the time of the next step.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.counts_at.into_iter().chain(self.ends_at).min()
     }
 
-    /// Returns the histogram of the part in progress.
     pub(crate) fn rtt(&self) -> &RttHistogram {
         &self.rtt
     }
 
-    /// Returns the round trips of the probes; `None` if there were none.
     pub(crate) fn idle(&self) -> Option<RttQuantiles> {
         self.idle
     }
 
-    /// Returns the number of bytes that are left out of the counts.
     pub(crate) fn omitted_bytes(&self) -> u64 {
-        self.omitted.as_ref().map_or(0, |omitted| omitted.stats.bytes_acked)
+        self.omitted.as_ref().map_or(0, |(_, stats)| stats.bytes_acked)
     }
 
     /// Returns the counts after the omitted start: zero if the transfer ended within it.
     pub(crate) fn counted(&self, stats: SenderStats) -> SenderStats {
         match &self.omitted {
-            Some(Omitted { at, stats: before }) => since(&stats, before, *at),
+            Some((at, before)) => since(&stats, before, *at),
             None => match stats.last_ack_at.filter(|_| self.counts_at.is_some()) {
                 Some(at) => since(&stats, &stats, at),
                 None => stats,
@@ -215,7 +199,6 @@ impl Gate {
     }
 }
 
-/// Source behind a gate.
 struct Gated {
     source: Box<dyn Source>,
     gate: Gate,

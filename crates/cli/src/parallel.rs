@@ -4,21 +4,21 @@
 use std::thread;
 use std::time::Duration;
 
-use rdt_program::json::{nanos, seed};
+use rdt_program::json::seed;
 use rdt_program::{Console, talk};
 use rdt_transport::SenderStats;
 use serde_json::{Value, json};
 
+use crate::Failure;
 use crate::args::SendArgs;
-use crate::exit::{SOFTWARE, close_reason};
-use crate::output::format::{megabytes, ms, rate_bps};
+use crate::exit::SOFTWARE;
+use crate::output::format::{megabytes, ms, rate_bps, seconds_and_kbps};
 use crate::output::limit::Limited;
 use crate::output::receiver_report::ReceiverReport;
 use crate::output::rtt_histogram::RttQuantiles;
 use crate::output::status::Status;
-use crate::{Failure, resources};
+use crate::output::summary::{extend, outcome};
 
-/// Result of a transfer.
 pub(crate) struct Ended {
     /// Counts without the omitted start.
     pub(crate) counted: SenderStats,
@@ -32,7 +32,6 @@ pub(crate) struct Ended {
 
 const PANICKED: &str = "a thread of the program ended by itself";
 
-/// Runs `one` on each of this number of threads.
 pub(crate) fn run_all(
     transfers: usize,
     one: impl Fn() -> Result<Ended, Failure> + Sync,
@@ -46,7 +45,6 @@ pub(crate) fn run_all(
     })
 }
 
-/// Prints the sum of transfers to a host over a wire.
 pub(crate) fn conclude(
     args: &SendArgs,
     (host, wire): (String, &'static str),
@@ -104,7 +102,6 @@ fn print(
     Ok(())
 }
 
-/// Sum of transfers.
 struct Sum {
     host: String,
     wire: &'static str,
@@ -137,7 +134,6 @@ impl Sum {
         self.streams.iter().map(|stream| rate(&stream.counted)).collect()
     }
 
-    /// Returns what limited all transfers together; `None` where the other side sent.
     fn limited(&self) -> Option<Limited> {
         let limit = |stream: &Ended| (stream.limited, stream.counted.elapsed());
         Limited::of_several(&self.streams.iter().map(limit).collect::<Vec<_>>())
@@ -166,11 +162,10 @@ impl Sum {
                 sent if is_tcp => format!("{} of {sent} packets retransmitted", stats.retransmitted),
                 sent => format!("{} of {sent} packets lost", stats.lost),
             };
+            let (seconds, kbps) = seconds_and_kbps(stats.bytes_acked, stats.elapsed());
             format!(
-                "[{number:3}]\t{:.3} MB in {:.3} sec, {:.2} Kbps, {packets}{}",
+                "[{number:3}]\t{:.3} MB in {seconds:.3} sec, {kbps:.2} Kbps, {packets}{}",
                 megabytes(stats.bytes_acked),
-                stats.elapsed().as_secs_f64(),
-                rate_bps(stats.bytes_acked, stats.elapsed()).unwrap_or(0.0) / 1e3,
                 rtt.unwrap_or_default(),
             )
         };
@@ -178,31 +173,22 @@ impl Sum {
     }
 
     fn last_line(&self) -> String {
-        let (bytes, elapsed) = (self.count(|stats| stats.bytes_acked), self.elapsed());
+        let (seconds, kbps) = seconds_and_kbps(self.count(|stats| stats.bytes_acked), self.elapsed());
         let fairness = fairness(&self.rates()).map(|share| format!(", fairness {share:.3}"));
         format!(
-            "Main:\t{} transfers in {:.3} sec, {:.2} Kbps{}",
+            "Main:\t{} transfers in {seconds:.3} sec, {kbps:.2} Kbps{}",
             self.streams.len(),
-            elapsed.as_secs_f64(),
-            rate_bps(bytes, elapsed).unwrap_or(0.0) / 1e3,
             fairness.unwrap_or_default(),
         )
     }
 
     fn json(&self, receiver: Option<&ReceiverReport>, failure: Option<&Failure>) -> Value {
-        let (bytes, elapsed) = (self.count(|stats| stats.bytes_acked), self.elapsed());
+        let arrived = (self.count(|stats| stats.bytes_acked), self.elapsed());
         let limited = self.limited();
         let mut value = json!({
-            "event": "parallel_summary",
-            "exit_code": failure.map_or(0, Failure::code),
-            "close_reason": failure.and_then(close_reason),
-            "host": self.host,
             "wire": self.wire,
             "cipher": self.cipher,
             "transfers": self.streams.len(),
-            "bytes": bytes,
-            "elapsed_ns": nanos(elapsed),
-            "goodput_bps": rate_bps(bytes, elapsed),
             "fairness": fairness(&self.rates()),
             "retransmitted": self.count(|stats| stats.retransmitted),
             "retransmitted_bytes": self.count(|stats| stats.retransmitted_bytes),
@@ -210,11 +196,10 @@ impl Sum {
             "lost": self.count(|stats| stats.lost),
             "limited_by": limited.map(|limited| limited.name()),
             "limited_share": limited.map(|limited| limited.share),
-            "memory_peak_bytes": resources::memory().peak,
-            "processor_ns": resources::processor_time().map(nanos),
             "seed": receiver.and_then(|end| end.seed).map(seed),
             "receiver": receiver.map(ReceiverReport::json),
         });
+        extend(&mut value, outcome("parallel_summary", &self.host, arrived, failure));
         // Keys that have no meaning for a wire of the kernel.
         let absent: &[&str] = match self.wire {
             "tcp" => &["cipher", "lost", "seed", "receiver"],

@@ -5,7 +5,6 @@ use rdt_server::{SenderId, Server};
 use rdt_transport::ConnectionId;
 use rdt_udp::Remote;
 
-/// Sender of transfers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Peer {
     id: SenderId<Remote>,
@@ -14,12 +13,10 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Returns a native sender that connected from `address`.
     pub(crate) fn native(id: ConnectionId, address: Remote) -> Self {
         Self { id: SenderId::Connection(id), address }
     }
 
-    /// True for a sender of the native format.
     pub(crate) fn is_native(&self) -> bool {
         self.id.address().is_none()
     }
@@ -85,7 +82,6 @@ impl Format {
         }
     }
 
-    /// Returns the sender's public key.
     pub(crate) fn key(self) -> Option<PublicKey> {
         match self {
             Self::Native { key, .. } => key,

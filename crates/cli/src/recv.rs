@@ -30,11 +30,10 @@ use metrics::{Published, Totals};
 use rdt_program::exit::IO;
 use rdt_program::files::raise_descriptor_limit;
 use rdt_program::json::{self, nanos};
-use rdt_program::{Console, Stop, talk_in_background, threads};
+use rdt_program::{Stop, threads};
 use store::{Output, Store, is_stdout};
 
-/// Time before a link's deadline in which the thread busy-polls, because the kernel wakes threads
-/// up to this much late.
+/// Time of busy-polling before a link's deadline: the kernel wakes threads up to this much late.
 pub(crate) const SPIN_BEFORE_DEADLINE: Duration = Duration::from_micros(60);
 const CUT_SHORT: &str = "the transfer broke off: what was written to the output is not whole";
 
@@ -83,7 +82,6 @@ struct Plan<'a> {
     /// Seed of the emulated links; `None` without links.
     seed: Option<u64>,
     output: Output,
-    /// Limit on the open files of each thread.
     max_files: usize,
     log: EventLog,
     once: bool,
@@ -114,9 +112,7 @@ impl<'a> Plan<'a> {
         };
         let once = args.once || output.is_stream();
         // In the background, because network threads print.
-        let console = Console::in_background().map_err(Failure::stdout)?;
-        let remarks = talk_in_background().map_err(|error| Failure::output("the standard error", &error))?;
-        let log = EventLog::new(form, args.quiet, console, remarks);
+        let log = EventLog::in_background(form, args.quiet)?;
         let max_files = resources::max_open_files(raise_descriptor_limit(), args.threads);
         Ok(Self { args, config, seed, output, max_files, log, once })
     }
@@ -140,12 +136,12 @@ impl<'a> Plan<'a> {
         if let Some(seed) = self.seed {
             self.log.line(&format!("links draw from seed {seed}"));
         }
-        let key = admission.identity().public();
+        let key = admission.key();
         // Not among the lines of the log, which are as in the reference.
         self.log.aside(&format!("own key {}", key.fingerprint()));
         self.log.json(json!({
             "event": "initialized", "address": address.to_string(), "seed": self.seed.map(json::seed), "threads": args.threads,
-            "key": key.to_string(), "ticket": admission.ticket(), "exposed": admission.is_exposed(),
+            "key": key.to_string(), "ticket": admission.ticket, "exposed": admission.is_exposed,
             "metrics": metrics.map(|address| address.to_string()),
         }));
         if let Some(address) = metrics {
@@ -154,7 +150,7 @@ impl<'a> Plan<'a> {
         if let Some(warning) = admission.warning() {
             self.log.talk(&warning);
         }
-        if let Some(ticket) = admission.ticket() {
+        if let Some(ticket) = &admission.ticket {
             self.log.result(ticket);
         }
     }
@@ -165,8 +161,7 @@ impl<'a> Plan<'a> {
         for end in ends {
             total.merge(end);
         }
-        // No transfer is active any more, so wait for a slow reader instead of dropping the last
-        // lines.
+        // No transfer is active any more, so a slow reader may take its time.
         self.log.flush();
         self.summary(&total);
         self.log.finish().map_err(Failure::stdout)?;
@@ -355,8 +350,7 @@ fn configure(args: &RecvArgs) -> Result<(ServerConfig, Option<u64>), Failure> {
     Ok((config, (link != LinkMode::None).then_some(seed)))
 }
 
-/// Binds a socket for each thread, all to one port. If this host has no IPv6, the default address
-/// is that of all IPv4 interfaces.
+/// Binds a socket for each thread, all to one port.
 fn bind(args: &RecvArgs) -> Result<Vec<UdpIo>, Failure> {
     let options = UdpOptions {
         share_port: args.threads > 1,

@@ -19,8 +19,7 @@ const DESCRIPTORS_PER_THREAD: u64 = 4;
 /// Lower bound of the received files that may be open together.
 const MIN_OPEN_FILES: u64 = 16;
 
-/// Returns the number of received files that each of `threads` threads may have open, with this
-/// limit on the descriptors of the process.
+/// Returns the number of received files that each thread may have open.
 pub(crate) fn max_open_files(descriptors: u64, threads: usize) -> usize {
     let threads = threads as u64;
     let reserved = RESERVED_DESCRIPTORS + DESCRIPTORS_PER_THREAD * threads;
@@ -28,8 +27,7 @@ pub(crate) fn max_open_files(descriptors: u64, threads: usize) -> usize {
     usize::try_from(files.max(1)).unwrap_or(usize::MAX)
 }
 
-/// Returns the processor time, user and system, of all threads of this process so far; `None` if
-/// unknown.
+/// Returns the processor time of all threads of this process so far; `None` if unknown.
 #[cfg(unix)]
 pub fn processor_time() -> Option<std::time::Duration> {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);

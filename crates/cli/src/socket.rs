@@ -12,7 +12,6 @@ use crate::args::target;
 
 /// Smallest default buffer, bytes: room for a burst.
 const MIN_BUFFER: usize = 256 << 10;
-/// Largest default buffer for data, bytes.
 const MAX_DATA_BUFFER: usize = 32 << 20;
 /// Largest default buffer for ACKs, bytes. It is smaller than that for data, because ACKs are short
 /// and a later ACK replaces a lost one.

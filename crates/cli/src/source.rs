@@ -14,18 +14,15 @@ use rdt_udp::Waker;
 const PIPE_CHUNK: usize = 256 * 1024;
 const PIPE_AHEAD: usize = 4;
 
-/// Limit on the buffers filled by one vectored read: more than the packets of 1500 bytes in a
-/// frame.
+/// Buffers filled by one vectored read: more than the packets of 1500 bytes in a frame.
 const PIECES: usize = 64;
 
-/// Result of [`Source::read`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fill {
     /// Number of bytes read, at least 1.
     Bytes(usize),
     /// No bytes are available now; the source uses its waker when some are.
     Pending,
-    /// End of the stream.
     End,
 }
 
@@ -34,7 +31,6 @@ pub(crate) trait Source: Send {
     /// Reads the next bytes into `out`, which is not empty.
     fn read(&mut self, out: &mut [u8]) -> io::Result<Fill>;
 
-    /// Reads into the free memory of a sender.
     fn read_into(&mut self, out: Spare<'_>) -> io::Result<Fill> {
         let mut total = 0;
         for piece in out {
@@ -54,17 +50,13 @@ pub(crate) trait Source: Send {
     }
 }
 
-/// Stream that a source fills.
 pub(crate) enum Sink<'a> {
-    /// Stream of a transfer that is not encrypted.
     Sender(&'a mut Sender),
-    /// Own stream of an encrypted connection.
     Connection(&'a mut Connection),
 }
 
 impl Sink<'_> {
-    /// Returns room for the next bytes; empty while enough is buffered, and of a stream that is not
-    /// open.
+    /// Returns room for the next bytes: none while enough is buffered, or before it is open.
     fn room(&mut self) -> Spare<'_> {
         match self {
             Self::Sender(sender) => sender.spare().unwrap_or_default(),
@@ -72,7 +64,6 @@ impl Sink<'_> {
         }
     }
 
-    /// Appends the first `n` bytes of [`Sink::room`].
     fn advance(&mut self, n: usize) {
         match self {
             Self::Sender(sender) => sender.advance(n),
@@ -88,7 +79,6 @@ impl Sink<'_> {
         }
     }
 
-    /// Ends the stream.
     fn finish(&mut self) {
         match self {
             // Fails only before the sender is open, when there is no room.
@@ -98,8 +88,7 @@ impl Sink<'_> {
     }
 }
 
-/// Reads from `source` into an open stream, as many bytes as are available and fit. At the end of
-/// the source, ends the stream and sets `source` to `None`.
+/// Reads from `source` what fits. At its end, ends the stream and sets `source` to `None`.
 pub(crate) fn fill(source: &mut Option<Box<dyn Source>>, mut sink: Sink<'_>) -> io::Result<()> {
     while let Some(input) = source {
         let room = sink.room();
@@ -121,8 +110,7 @@ pub(crate) fn fill(source: &mut Option<Box<dyn Source>>, mut sink: Sink<'_>) -> 
     Ok(())
 }
 
-/// Source of generated data: the first bytes of the payload of the reference programs, consecutive
-/// 32-bit numbers.
+/// Generated data: the payload of the reference programs, consecutive 32-bit numbers.
 #[derive(Debug)]
 pub(crate) struct DwordArray {
     offset: u64,
@@ -130,7 +118,6 @@ pub(crate) struct DwordArray {
 }
 
 impl DwordArray {
-    /// Creates a source of the first `bytes` bytes.
     pub(crate) fn new(bytes: u64) -> Self {
         Self { offset: 0, bytes }
     }
@@ -193,8 +180,7 @@ pub(crate) struct Piped {
 }
 
 impl Piped {
-    /// Starts the thread. It ends at the end of the input, or when it has read another chunk after
-    /// this source was dropped.
+    /// Starts the thread. It ends with the input, or one chunk after this source was dropped.
     pub(crate) fn new(mut input: impl Read + Send + 'static, waker: Waker) -> Self {
         let (send, chunks) = sync_channel(PIPE_AHEAD);
         thread::spawn(move || {

@@ -3,9 +3,11 @@
 
 use std::path::Path;
 
+use rdt_transport::Wire as Format;
+
 use super::positional::{Positional, WindowArg};
 use super::target::Target;
-use super::{Format, Given, SendArgs, WireArg, usage};
+use super::{Given, SendArgs, WireArg, usage};
 use crate::Failure;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -154,8 +156,7 @@ impl<'a> Form<'a> {
     }
 }
 
-/// Returns the positional arguments after HOST; `None` if there are none. Fails if some are
-/// missing.
+/// Returns the positional arguments after HOST: all or none.
 fn positional(args: &SendArgs) -> Result<Option<Positional>, Failure> {
     let Some(window) = args.window else { return Ok(None) };
     match (&args.rtt_s, &args.loss_p, &args.link_bps) {

@@ -17,7 +17,6 @@ pub(super) const HEADING: &str =
 
 /// Link rate without `--rate`, bits per second: the largest that a SYN can request.
 const DEFAULT_RATE_BPS: u64 = 1_000_000_000_000;
-/// Smallest default of `--queue`, bytes.
 const MIN_DEFAULT_QUEUE: u64 = 64 << 10;
 /// Largest queue that a SYN can request, bytes.
 const MAX_QUEUE: u64 = 1_000_000_000_000;
@@ -27,10 +26,10 @@ const CERTAIN_PPB: u32 = 1_000_000_000;
 #[derive(Debug, Args)]
 pub(crate) struct LinkArgs {
     /// Round-trip time: 20ms, 1.5s [default: 0s]
-    #[arg(long, help_heading = HEADING, value_name = "TIME", value_parser = given(rtt))]
+    #[arg(long, help_heading = HEADING, value_name = "TIME", value_parser = given(|text| named("--rtt", parse_duration, text)))]
     pub(crate) rtt: Option<Given<Duration>>,
     /// Rate of each direction: 500kbit, 100mbit, 1gbit [default: 1000gbit]
-    #[arg(long, help_heading = HEADING, value_name = "RATE", value_parser = given(rate))]
+    #[arg(long, help_heading = HEADING, value_name = "RATE", value_parser = given(|text| named("--rate", parse_bitrate, text)))]
     pub(crate) rate: Option<Given<Bitrate>>,
     /// Loss: forward, or forward/reverse: 1%, 0.01, 1%/0 [default: 0]
     #[arg(long, help_heading = HEADING, value_name = "P", value_parser = given(loss))]
@@ -64,8 +63,7 @@ impl LinkArgs {
         Ok(Some(link))
     }
 
-    /// Returns `--queue` in bytes for the rate and RTT of `link`; `None` without the option. A
-    /// value in BDP results in one packet at least.
+    /// Returns `--queue` in bytes. A value in BDP results in one packet at least.
     pub(crate) fn queue_bytes(&self, link: &LinkRequest, packet_size: usize) -> Option<u64> {
         Some(match self.queue.as_ref()?.value {
             QueueSize::Packets(packets) => u64::from(packets) * packet_size as u64,
@@ -82,14 +80,6 @@ fn bdp_bytes(size: QueueSize, link: &LinkRequest, packet_size: usize) -> u64 {
     let limit = QueueLimit::of_size(size, Some(Bitrate::from_bps(link.rate_bps)), rtt);
     let packet = packet_size as u64;
     limit.and_then(|limit| limit.bytes).map_or(packet, |bytes| bytes.max(packet))
-}
-
-fn rtt(text: &str) -> Result<Duration, Failure> {
-    named("--rtt", parse_duration, text)
-}
-
-fn rate(text: &str) -> Result<Bitrate, Failure> {
-    named("--rate", parse_bitrate, text)
 }
 
 /// Parses `--loss`: loss probability in forward and in reverse direction.

@@ -68,8 +68,7 @@ pub(crate) struct NativeArgs {
 }
 
 impl NativeArgs {
-    /// Writes the options into `config`. `window` is the argument W, which selects a fixed window
-    /// unless `--cc` is given.
+    /// Writes the options into `config`. W (`window`) is a fixed window unless `--cc` is given.
     pub(crate) fn apply(&self, config: &mut SenderConfig, window: Option<u32>) -> Result<(), Failure> {
         let congestion = self.cc.unwrap_or_else(|| window.map_or_else(Algorithm::default, Algorithm::Fixed));
         config.congestion = congestion;

@@ -37,7 +37,6 @@ impl WindowArg {
     }
 }
 
-/// Parses the last argument, `-`.
 pub(super) fn stdin(text: &str) -> Result<String, Failure> {
     if text == "-" {
         return Ok(text.into());
@@ -79,7 +78,6 @@ impl Positional {
     }
 }
 
-/// Parses RTT, in seconds.
 pub(super) fn rtt(text: &str) -> Result<f32, Failure> {
     number(text, "RTT", "a number of seconds from 0 to below 30")
 }

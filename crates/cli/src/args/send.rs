@@ -79,7 +79,7 @@ pub(crate) struct SendArgs {
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u8).try_map(values::power))]
     pub(crate) power: Option<u8>,
     /// Send the first N bytes of the same array (suffixes kb, mb, gb, kib, mib, gib)
-    #[arg(long, value_name = "N", value_parser = values::bytes)]
+    #[arg(long, value_name = "N", value_parser = values::bytes("--bytes"))]
     pub(crate) bytes: Option<u64>,
     /// Send a file; `-` is the standard input
     #[arg(long, value_name = "PATH")]
@@ -129,7 +129,7 @@ pub(crate) struct SendArgs {
     pub(crate) packet_size: usize,
     /// Time between status lines [default: 2s; on a terminal, a native transfer of a file shows a
     /// bar instead]
-    #[arg(long, value_name = "TIME", value_parser = values::interval)]
+    #[arg(long, value_name = "TIME", value_parser = values::timeout("--interval"))]
     pub(crate) interval: Option<Duration>,
     /// Classic: limits on transmissions of a SYN, a packet and a FIN; one number sets packets and
     /// FIN. The transfer ends after attempts x RTO without an answer (50 x 40 ms = 2 s on a short
@@ -143,7 +143,7 @@ pub(crate) struct SendArgs {
     pub(crate) no_progress: Duration,
     /// Largest send buffer; with HOST `local` also the receiver's memory, if larger than its
     /// default
-    #[arg(long, value_name = "SIZE", default_value = "1gib", value_parser = values::memory)]
+    #[arg(long, value_name = "SIZE", default_value = "1gib", value_parser = values::bytes("--memory"))]
     pub(crate) memory: u64,
     /// Largest sending rate: 500kbit, 50mbit, 1gbit; counts the data, retransmissions included, and
     /// no headers [default: none]
@@ -205,8 +205,7 @@ impl SendArgs {
         Ok(parsed)
     }
 
-    /// Returns the wire of a transfer that is measured and not stored: TCP or UDP of the kernel, or
-    /// a connection whose responder sends.
+    /// Returns the wire of a transfer that is measured and not stored.
     pub(crate) fn kernel_wire(&self) -> Option<Wire> {
         let is_native = self.wire.unwrap_or(WireArg::Native) == WireArg::Native;
         if self.reverse && is_native && self.window.is_none() {

@@ -21,15 +21,12 @@ const MAX_ACK_COUNT: u32 = 256;
 const MAX_ACK_DELAY: Duration = Duration::from_secs(1);
 /// Smallest `--give-up`: the timeout of one SYN.
 const MIN_GIVE_UP: Duration = Duration::from_secs(1);
-/// Smallest `--min-rto` and `--max-rto`: the granularity of the timers.
+/// Smallest `--min-rto`, `--max-rto` and `--interval`: the granularity of the timers.
 const MIN_TIMEOUT: Duration = Duration::from_millis(1);
-/// Smallest `--memory` of a receiver, bytes.
 const MIN_RECV_MEMORY: u64 = 1 << 20;
-/// Largest `--time` and `--omit`.
 const MAX_MEASURED_TIME: Duration = Duration::from_secs(86_400);
 const MAX_THREADS: usize = 256;
 const MAX_PARALLEL: usize = 128;
-/// Range of `--socket-buffer`, bytes.
 const SOCKET_BUFFER: std::ops::RangeInclusive<u64> = 4 << 10..=1 << 30;
 
 pub(super) fn power(power: u8) -> Result<u8, Failure> {
@@ -48,8 +45,7 @@ pub(super) fn named<T, E: Display>(
     parse(text).map_err(|error| usage(format!("{option}: {error}")))
 }
 
-/// Parses the value of `option` with `parse`. One outside of `range` has a sentence that ends with
-/// `rule`.
+/// Same as [`named`]. A value out of `range` has a sentence that ends with `rule`.
 fn ranged<T: PartialOrd, E: Display>(
     option: &str,
     parse: fn(&str) -> Result<T, E>,
@@ -72,12 +68,8 @@ pub(super) fn recv_wire(text: &str) -> Result<WireArg, Failure> {
     }
 }
 
-pub(super) fn bytes(text: &str) -> Result<u64, Failure> {
-    named("--bytes", parse_bytes, text)
-}
-
-pub(super) fn memory(text: &str) -> Result<u64, Failure> {
-    named("--memory", parse_bytes, text)
+pub(super) fn bytes(option: &'static str) -> impl Fn(&str) -> Result<u64, Failure> + Clone {
+    move |text| named(option, parse_bytes, text)
 }
 
 pub(super) fn recv_memory(text: &str) -> Result<u64, Failure> {
@@ -89,7 +81,6 @@ pub(super) fn name(text: &str) -> Result<StreamName, Failure> {
         .ok_or_else(|| usage(format!("--name must have from 1 to {} bytes", StreamName::MAX_LEN)))
 }
 
-/// Parses `--max-rate` into bytes per second.
 pub(super) fn max_rate(text: &str) -> Result<u64, Failure> {
     match named("--max-rate", parse_bitrate, text)?.as_bps_f64() / 8.0 {
         rate @ 1.0.. => Ok(whole(rate)),
@@ -97,12 +88,7 @@ pub(super) fn max_rate(text: &str) -> Result<u64, Failure> {
     }
 }
 
-pub(super) fn interval(text: &str) -> Result<Duration, Failure> {
-    ranged("--interval", parse_duration, MIN_TIMEOUT.., "at least 1ms", text)
-}
-
-/// Parses `--attempts`. A single number does not change the limit of the SYN, because a handshake
-/// without an answer should fail soon.
+/// Parses `--attempts`. One number leaves the SYN's limit: a handshake should fail soon.
 pub(super) fn attempts(text: &str) -> Result<Attempts, Failure> {
     let count = |text: &str| text.trim().parse::<u32>().ok().filter(|count| *count > 0);
     let counts: Option<Vec<_>> = text.split('/').map(count).collect();
@@ -144,12 +130,10 @@ pub(super) fn parallel(text: &str) -> Number {
     }
 }
 
-/// Parses `--threshold`.
 pub(crate) fn share(text: &str) -> Result<f64, Failure> {
     Ok(named("--threshold", parse_probability, text)?.as_f64())
 }
 
-/// Returns a parser of the length of a part of a measurement.
 pub(super) fn measured_time(option: &'static str) -> impl Fn(&str) -> Result<Duration, Failure> + Clone {
     let range = MIN_TIMEOUT..=MAX_MEASURED_TIME;
     move |text| ranged(option, parse_duration, range.clone(), "from 1ms to a day (86400s)", text)
@@ -183,8 +167,7 @@ pub(super) fn socket_buffer(text: &str) -> Result<usize, Failure> {
     Ok(usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 
-/// Result of a parser that returns clap's error for text that is no number, and a [`Failure`] for a
-/// number out of range.
+/// Value, or clap's error for text that is no number, or a [`Failure`] for one out of range.
 type Number = Result<usize, Box<dyn Error + Send + Sync>>;
 
 pub(super) fn threads(text: &str) -> Number {
@@ -194,7 +177,6 @@ pub(super) fn threads(text: &str) -> Number {
     }
 }
 
-/// Returns a parser of a limit on peers.
 pub(super) fn peers(option: &'static str) -> impl Fn(&str) -> Number + Clone {
     move |text| match text.parse()? {
         0 => Err(usage(format!("{option} must be at least 1")).into()),

@@ -34,13 +34,11 @@ pub(super) trait Connection {
 
     /// Sets the congestion control. Returns false if there is none of this name.
     fn set_congestion(&self, name: &str) -> bool;
-    /// Ends the outgoing stream.
     fn finish(&self) -> io::Result<()>;
     /// Ends the connection so that the peer does not take what arrived for all.
     fn reset(&self);
     /// True if the peer has acknowledged all that was written.
     fn is_acknowledged(&self) -> bool;
-    /// Returns the counters of what this side sends.
     fn counters(&self) -> Report;
     /// Returns the name of the cipher, if the format has ciphers.
     fn cipher(&self) -> Option<&'static str> {

@@ -6,6 +6,7 @@ use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
+use rdt_program::json::nanos;
 use rdt_udp::{clock, forbid_fragments};
 use socket2::{Domain, Socket, Type};
 
@@ -21,13 +22,11 @@ const HEADER: usize = 24;
 const DATA_HEADER: usize = HEADER + 16;
 /// Smallest datagram, bytes: the end of a transfer fits into two, each of which has headers.
 pub(super) const MIN_DATAGRAM: usize = 2 * DATA_HEADER;
-/// Smallest transfer, bytes.
 pub(super) const MIN_BYTES: u64 = DATA_HEADER as u64;
 /// Limit on the numbers of datagrams: centuries at any rate.
 const NUMBER_LIMIT: u64 = 1 << 56;
 /// Length of a packet that is answered: longer than any answer.
 const ASK_BYTES: usize = 160;
-/// Largest datagram, bytes.
 pub(super) const MAX_DATAGRAM: usize = 65_507;
 /// Datagrams that are sent between two looks at the clock and at Ctrl-C.
 const BURST: u64 = 32;
@@ -43,32 +42,39 @@ const RECEIVE_BUFFER: usize = 8 << 20;
 /// Proof that a peer receives at its address.
 pub(super) type Cookie = [u8; 16];
 
-/// A packet of any kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Packet {
     /// Request, with the cookie of a [`Packet::Cookie`] or zeros.
-    Request { cookie: Cookie, request: Request },
+    Request {
+        cookie: Cookie,
+        request: Request,
+    },
     /// Answer to a request without a valid cookie.
     Cookie(Cookie),
     /// Answer to a request with a valid cookie.
     Answer(Verdict),
     /// Numbered datagram. `sent` is its send time, from the start of the data. In a reverse
     /// transfer the peer echoes `nonce`, which proves the peer's address; in others it is 0.
-    Data { number: u64, sent: Duration, nonce: u32 },
+    Data {
+        number: u64,
+        sent: Duration,
+        nonce: u32,
+    },
     /// End of the data, with the number of datagrams that count.
-    End { counted: u64 },
-    /// Answer to [`Packet::End`].
+    End {
+        counted: u64,
+    },
     Report(Report),
-    /// Keep-alive of the client. `nonce` echoes that of the newest datagram that it received, or is
-    /// 0.
-    KeepAlive { nonce: u32 },
+    /// Keep-alive of the client, with the nonce of the newest datagram that it received, or 0.
+    KeepAlive {
+        nonce: u32,
+    },
     /// The client has received [`Packet::End`]. The server answers with the same packet.
     EndConfirmed,
 }
 
 impl Packet {
-    /// Writes the packet to the start of `out`, and returns its length. That of data is the least
-    /// one.
+    /// Writes the packet to the start of `out`. Returns its length, of data the least one.
     pub(super) fn encode(&self, session: u64, out: &mut [u8; ASK_BYTES]) -> usize {
         out.fill(0);
         out[..8].copy_from_slice(&MAGIC);
@@ -89,7 +95,7 @@ impl Packet {
                 (3, HEADER + ANSWER_BYTES)
             }
             Self::Data { number, sent, .. } => {
-                put(body, &[*number, u64::try_from(sent.as_nanos()).unwrap_or(u64::MAX)]);
+                put(body, &[*number, nanos(*sent)]);
                 (4, DATA_HEADER)
             }
             Self::End { counted } => {
@@ -110,8 +116,7 @@ impl Packet {
         length
     }
 
-    /// Returns the session and the packet in a datagram. A packet that asks for an answer is longer
-    /// than any answer.
+    /// Returns the session and the packet. One that asks for an answer is longer than any answer.
     pub(super) fn decode(bytes: &[u8]) -> Option<(u64, Self)> {
         let rest = bytes.strip_prefix(&MAGIC)?;
         let body = bytes.get(HEADER..)?;
@@ -186,7 +191,6 @@ pub(super) struct Source {
     pub(super) begun_at: Instant,
     /// Time of the last datagram or keep-alive.
     spoken_at: Instant,
-    /// Nonce of the datagrams.
     pub(super) nonce: u32,
     /// Errors "port unreachable" so far.
     pub(super) unreachable: u32,
@@ -198,7 +202,6 @@ pub(super) struct Source {
     pub(super) counted_bytes: u64,
 }
 
-/// What a source does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Due {
     /// More is due.
@@ -232,7 +235,6 @@ impl Source {
         }
     }
 
-    /// True if a datagram is due.
     pub(super) fn is_due(&mut self, now: Instant) -> bool {
         self.pace.due(now) >= self.datagram.len() as u64
     }
@@ -304,14 +306,12 @@ impl Source {
     }
 }
 
-/// True if the host refused this datagram, but may accept the next: a queue was full, or an ICMP
-/// error was pending.
+/// True if the host may accept the next datagram: a queue was full, or an ICMP error was pending.
 fn is_refusal(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionRefused)
         || rustix::io::Errno::from_io_error(error).is_some_and(|it| it == rustix::io::Errno::NOBUFS)
 }
 
-/// True if a datagram was larger than the path MTU.
 pub(super) fn is_too_large(error: &io::Error) -> bool {
     rustix::io::Errno::from_io_error(error) == Some(rustix::io::Errno::MSGSIZE)
 }

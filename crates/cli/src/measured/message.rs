@@ -3,28 +3,24 @@
 
 use std::time::Duration;
 
+use rdt_program::json::nanos;
+
 /// First bytes of each message, with the version of the format.
 const MAGIC: [u8; 8] = *b"rdt-msr1";
-/// Length of a request, bytes.
 pub(super) const REQUEST_BYTES: usize = 64;
 /// Length of an answer, bytes: shorter than a request.
 pub(super) const ANSWER_BYTES: usize = 16;
-/// Length of a report, bytes.
 pub(super) const REPORT_BYTES: usize = 120;
-/// Value of an absent number.
 const NONE: u64 = u64::MAX;
 
 /// Congestion controls that `--cc` names, by their numbers in messages less 1.
 pub(super) const CONGESTION: [&str; 3] = ["reno", "cubic", "bbr"];
 
-/// Sentence about datagrams that do not fit into the path MTU.
 pub(super) const TOO_LARGE: &str =
     "the datagrams are larger than the path MTU, and are not fragmented: a smaller --packet-size is needed";
 
-/// What a client asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Request {
-    /// True if the receiver is to send.
     pub(super) is_reverse: bool,
     /// Congestion control of a reverse transfer over TCP.
     pub(super) congestion: Option<&'static str>,
@@ -86,15 +82,11 @@ pub(super) fn least_time(rate: Option<u64>, bytes: u64) -> Duration {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Accepted,
-    /// The receiver does not send (`--no-reverse`).
     NoReverse,
-    /// The receiver has too many peers.
     Busy,
-    /// The receiver's kernel lacks the congestion control.
     NoCongestionControl,
     /// The request has no size and no time, or is out of range.
     Invalid,
-    /// The requested datagrams do not fit into the path MTU.
     TooLarge,
 }
 
@@ -120,7 +112,6 @@ impl Verdict {
         Self::ALL.get(usize::from(*rest.first()?)).copied()
     }
 
-    /// Returns why the receiver does not take the transfer.
     pub(super) fn sentence(self) -> &'static str {
         match self {
             Self::Accepted => "the receiver takes the transfer",
@@ -148,7 +139,6 @@ pub(super) struct Report {
     pub(super) reordered: u64,
     /// UDP: second copies.
     pub(super) duplicates: u64,
-    /// UDP: interarrival jitter.
     pub(super) jitter: Duration,
     /// TCP and encrypted connections, reverse: counters of the side that sent.
     pub(super) retransmitted: u64,
@@ -215,10 +205,6 @@ fn number_of(congestion: Option<&str>) -> u8 {
 
 fn congestion_of(number: u64) -> Option<&'static str> {
     CONGESTION.get(usize::try_from(number).ok()?.checked_sub(1)?).copied()
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(NONE)
 }
 
 fn some(number: u64) -> Option<u64> {

@@ -8,31 +8,26 @@ use rdt_endpoint::blocking::{Endpoint, Stream};
 use rdt_endpoint::{Connect, ConnectError, EndpointConfig, StreamError};
 use rdt_transport::wire::native::CloseReason;
 use rdt_transport::{
-    Closed, ConnectionConfig, InitiatorConfig, Phase, RefuseReason, SenderConfig, TransferError,
+    Closed, ConnectionConfig, InitiatorConfig, Phase, RefuseReason, SenderConfig, SenderStats, TransferError,
 };
 use rdt_trust::{ADDRESS_GIVE_UP, AttemptEnd, ChangedKeyProof};
 use rdt_udp::{clock, wildcard_for};
 
 use super::connection::{Connection as _, LOOK_INTERVAL, TOO_MANY_PEERS};
 use super::message::{Request, Verdict};
-use super::recv::Embedded;
 use super::stream::{is_pause, look};
 use super::tcp_client::{exchange, receive};
 use super::transfer::{MeasuredTransfer, NotConnected, lost};
 use crate::Failure;
-use crate::connection::Protection;
-use crate::connection::idle_timeout;
+use crate::connection::{Protection, idle_timeout};
 use crate::exit::transfer_failure;
 use crate::host::Found;
 
 /// Wait for the receiver's confirmation that it knows the end.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 
-type Far = Found<Embedded>;
-
-/// Returns why a peer or this side refused a connection: the keys, too many peers, or what the
-/// peer's program says.
-fn refusal(far: &Far, host: &str, error: &StreamError) -> Option<Failure> {
+/// Returns why a side refused a connection: the keys, too many peers, or what the peer says.
+fn refusal(far: &Found, host: &str, error: &StreamError) -> Option<Failure> {
     let StreamError::Closed(closed) = error else { return None };
     if let Some(refusal) = far.dialer.as_ref().and_then(|dialer| dialer.refusal(host, closed)) {
         return Some(refusal.into());
@@ -50,8 +45,7 @@ fn refusal(far: &Far, host: &str, error: &StreamError) -> Option<Failure> {
     Some(transfer_failure(Phase::Connect, TransferError::Closed(reason), sentence))
 }
 
-/// Connection whose handshake is complete. The stream is dropped first: the drop of the endpoint
-/// would end it at once.
+/// Open connection. The stream is dropped first: the drop of the endpoint would end it at once.
 struct Opened {
     stream: Stream,
     _endpoint: Endpoint,
@@ -59,8 +53,11 @@ struct Opened {
     took: Duration,
 }
 
-/// Runs a transfer over a new connection to one of `addresses`.
-pub(super) fn run(transfer: &mut MeasuredTransfer<'_>, request: &Request, far: &Far) -> Result<(), Failure> {
+pub(super) fn run(
+    transfer: &mut MeasuredTransfer<'_>,
+    request: &Request,
+    far: &Found,
+) -> Result<(), Failure> {
     let opened = transfer.connect_any(&far.addresses, |transfer, give_up| connect(transfer, give_up, far))?;
     let ended = run_transfer(transfer, &opened, request, far);
     match &ended {
@@ -76,21 +73,21 @@ fn run_transfer(
     transfer: &mut MeasuredTransfer<'_>,
     opened: &Opened,
     request: &Request,
-    far: &Far,
+    far: &Found,
 ) -> Result<(), Failure> {
     let stream = &opened.stream;
     check_two_way(transfer, stream)?;
     stream.set_timeouts().map_err(|error| lost(Phase::Connect, error.to_string()))?;
     // The responder judges the keys after the connection is open for this side.
-    let host = transfer.host;
     exchange(transfer, stream, request, |error| {
         let closed = error.get_ref().and_then(|source| source.downcast_ref::<StreamError>())?;
-        refusal(far, host, closed)
+        refusal(far, &transfer.lines.host, closed)
     })?;
     let stats = stream.stats();
-    let protection = stats.as_ref().and_then(|stats| Protection::of(stats.aead, stream.peer_identity()));
-    let rtt = stats.and_then(|stats| stats.sender.handshake_rtt);
-    transfer.connected_encrypted(clock::now(), opened.took, rtt, protection);
+    let aead = stats.as_ref().and_then(|stats| stats.aead);
+    transfer.protection = Protection::of(aead, stream.peer_identity());
+    transfer.stats.handshake_rtt = stats.and_then(|stats| stats.sender.handshake_rtt);
+    transfer.lines.connected(clock::now(), Some(opened.took), transfer.protection);
     receive(transfer, stream)
 }
 
@@ -103,13 +100,13 @@ fn check_two_way(transfer: &MeasuredTransfer<'_>, stream: &Stream) -> Result<(),
             Phase::Connect,
             format!(
                 "{} does not measure: it receives, and sends nothing (rdt-recv --measure)",
-                transfer.address
+                transfer.lines.address
             ),
         )),
         Ok(_) => Err(transfer_failure(
             Phase::Connect,
             TransferError::Protocol,
-            format!("the program at {} is no rdt-recv: it sends before it was asked", transfer.address),
+            format!("the program at {} is no rdt-recv: it sends before it was asked", transfer.lines.address),
         )),
         Err(error) if is_pause(&error) => Ok(()),
         // The exchange fails too, and says why.
@@ -117,8 +114,11 @@ fn check_two_way(transfer: &MeasuredTransfer<'_>, stream: &Stream) -> Result<(),
     }
 }
 
-/// Connects to the present address.
-fn connect(transfer: &MeasuredTransfer<'_>, give_up: Duration, far: &Far) -> Result<Opened, NotConnected> {
+fn connect(
+    transfer: &mut MeasuredTransfer<'_>,
+    give_up: Duration,
+    far: &Found,
+) -> Result<Opened, NotConnected> {
     let (mut key_proof, mut give_up, mut initiator) =
         (ChangedKeyProof::default(), give_up, far.initiator.clone());
     let (end, error) = loop {
@@ -139,38 +139,37 @@ fn connect(transfer: &MeasuredTransfer<'_>, give_up: Duration, far: &Far) -> Res
         }
     };
     let refusal = match &error {
-        ConnectError::Stream(error) => refusal(far, transfer.host, error),
+        ConnectError::Stream(error) => refusal(far, &transfer.lines.host, error),
         _ => None,
     };
-    let failure = refusal
-        .unwrap_or_else(|| lost(Phase::Connect, format!("no connection to {}: {error}", transfer.address)));
+    let failure = refusal.unwrap_or_else(|| {
+        lost(Phase::Connect, format!("no connection to {}: {error}", transfer.lines.address))
+    });
     Err(NotConnected { end, failure })
 }
 
 /// Opens a connection to the present address. Fails at Ctrl-C.
 fn attempt(
-    transfer: &MeasuredTransfer<'_>,
+    transfer: &mut MeasuredTransfer<'_>,
     give_up: Duration,
-    far: &Far,
+    far: &Found,
     initiator: InitiatorConfig,
 ) -> Result<Result<Opened, ConnectError>, Failure> {
-    let address = transfer.address;
+    let address = transfer.lines.address;
     let endpoint = EndpointConfig::new()
         .and_then(|config| Endpoint::bind(wildcard_for(address), config))
         .map_err(|error| lost(Phase::Connect, format!("no socket can be had: {error}")))?;
-    let mut config = config_of(transfer.give_up(), give_up);
+    let mut config = config_of(transfer.config.give_up, give_up);
     config.dangerously_unencrypted = transfer.args.insecure;
     let connect = Connect::with(initiator).config(config);
-    let mut say_waiting = transfer.waiting_line();
     let opened_at = clock::now();
+    // The receiver of HOST `local` is in this process.
+    transfer.lines.opened(opened_at, far.dialer.is_none());
     let opener = endpoint.clone();
     let connected = in_background(
         move || opener.connect_timeout(address, connect, give_up),
         || {
-            // The receiver of HOST `local` is in this process.
-            if far.dialer.is_some() {
-                say_waiting(clock::now());
-            }
+            transfer.lines.print(clock::now(), SenderStats::default);
             transfer.stop.is_set()
         },
     );

@@ -31,7 +31,6 @@ const END: Duration = Duration::from_secs(1);
 /// Code of CLOSE to a peer that does not ask for data.
 const NOT_ASKED: u32 = 3;
 
-/// Returns a listener for the peers that `responder` admits.
 pub(super) fn listen(endpoint: &Endpoint, mut responder: ResponderConfig) -> Result<Listener, SocketError> {
     // The end of a foreign stream is not confirmed.
     responder.config.confirm = Confirm::ByApplication;
@@ -43,8 +42,7 @@ pub(super) fn listen(endpoint: &Endpoint, mut responder: ResponderConfig) -> Res
     Ok(listener)
 }
 
-/// Binds the socket to `address`, or to the default port of all interfaces. The limits are those of
-/// `slots`.
+/// Binds the socket to `address`, or to the default port, with the limits of `slots`.
 pub(super) fn bind(address: Option<SocketAddr>, slots: &PeerSlots) -> Result<Endpoint, SocketError> {
     let (max, max_per_source) = slots.limits();
     let bind = |address| {
@@ -80,7 +78,6 @@ fn accept_all(listener: &Listener, server: &Arc<Server>) -> Result<(), SocketErr
         let stream = match listener.accept() {
             Ok(stream) => stream,
             Err(error) if is_pause(&error) => continue,
-            // The socket is unusable.
             Err(error) => return Err(SocketError::Receive(error)),
         };
         let Some(peer) = stream.peer_addr() else { continue };

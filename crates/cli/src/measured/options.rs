@@ -9,10 +9,8 @@ use crate::args::{SendArgs, target::Target};
 
 /// Options of `rdt-send` about keys, for encrypted transfers over the network.
 const KEYS: [&str; 3] = ["identity", "known-hosts", "secret-file"];
-/// Options that describe an emulated link.
 const LINK: [&str; 6] = ["rtt", "rate", "loss", "queue", "buffer", "seed"];
 
-/// True if an option of `rdt-send` has a meaning for a wire.
 fn is_for_sender(option: &str, wire: Wire) -> bool {
     match option {
         "wire" | "reverse" | "power" | "bytes" | "time" | "omit" | "parallel" | "max-rate" | "interval"
@@ -25,7 +23,6 @@ fn is_for_sender(option: &str, wire: Wire) -> bool {
     }
 }
 
-/// True if an option of `rdt-recv` has a meaning for a wire.
 fn is_for_receiver(option: &str, wire: Wire) -> bool {
     match option {
         "wire" | "bind" | "once" | "max-peers" | "max-per-source" | "no-reverse" | "max-rate" | "quiet"
@@ -37,7 +34,6 @@ fn is_for_receiver(option: &str, wire: Wire) -> bool {
     }
 }
 
-/// Checks the options of `rdt-send`.
 pub(super) fn check_send(args: &SendArgs, wire: Wire) -> Result<(), Failure> {
     let name = option(wire);
     let positional = args.window.is_some() || args.stdin.is_some();
@@ -131,7 +127,6 @@ fn check_native(args: &SendArgs) -> Result<(), Failure> {
     }
 }
 
-/// Checks the options of `rdt-recv`.
 pub(super) fn check_recv(given: &[String], wire: Wire) -> Result<(), Failure> {
     if given.iter().any(|option| option == "output") {
         return Err(usage(format!(

@@ -23,7 +23,6 @@ struct Taken {
     counts: Counts,
 }
 
-/// Numbers of peers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) active: usize,

@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use rdt_crypto::PublicKey;
+use rdt_endpoint::blocking::Listener;
+use rdt_program::Stop;
 use rdt_program::json::nanos;
-use rdt_program::{Console, Stop, talk_in_background};
 use rdt_udp::{AddressedReads, SocketError, clock};
 use serde_json::{Value, json};
 use socket2::{Domain, Socket, Type};
@@ -24,7 +24,8 @@ use super::{Wire, datagram, native_server, tcp_server, udp_server};
 use crate::VERSION;
 use crate::admission::Admission;
 use crate::args::RecvArgs;
-use crate::output::format::{megabytes, rate_bps};
+use crate::host::Local;
+use crate::output::format::{megabytes, rate_bps, seconds_and_kbps};
 use crate::output::log::{EventLog, LogForm, name};
 use crate::socket::bind_asked;
 use crate::{Failure, resources};
@@ -37,35 +38,21 @@ pub(super) const MAX_TIME: Duration = Duration::from_secs(2 * 86_400);
 const UDP_MAX_RATE: u64 = 12_500_000;
 /// Longest wait for the threads of an interrupted receiver.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
-/// Waiting handshakes of a listener.
 const BACKLOG: i32 = 256;
 
-/// State that all peers of a receiver share.
 pub(super) struct Server {
     pub(super) wire: Wire,
     pub(super) log: EventLog,
     pub(super) peers: PeerSlots,
     pub(super) stop: Stop,
-    /// Largest rate of a reverse transfer, bytes per second.
     max_rate: Option<u64>,
     no_reverse: bool,
     once: bool,
     totals: Mutex<Totals>,
 }
 
-/// Peer as the log names it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct LoggedPeer {
-    pub(super) address: SocketAddr,
-    /// Name of the cipher; `None` for the kernel's transports.
-    pub(super) cipher: Option<&'static str>,
-}
-
-impl From<SocketAddr> for LoggedPeer {
-    fn from(address: SocketAddr) -> Self {
-        Self { address, cipher: None }
-    }
-}
+/// Peer, and the name of its cipher: `None` for the kernel's transports.
+pub(super) type LoggedPeer = (SocketAddr, Option<&'static str>);
 
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Totals {
@@ -81,93 +68,115 @@ pub(super) struct Totals {
 pub(crate) fn command(args: &RecvArgs, wire: Wire) -> Result<(), Failure> {
     check_recv(&args.given, wire)?;
     let form = if args.json { LogForm::Json } else { LogForm::Text };
-    let console = Console::in_background().map_err(Failure::stdout)?;
-    let remarks = talk_in_background().map_err(|error| Failure::output("the standard error", &error))?;
-    let log = EventLog::new(form, args.quiet, console, remarks);
     let stop = Stop::default();
     stop.on_interrupt();
-    let max = args.max_peers.min(MAX_PEERS);
     let server = Arc::new(Server {
-        wire,
-        log,
-        peers: PeerSlots::new(max, args.max_per_source),
-        stop,
+        log: EventLog::in_background(form, args.quiet)?,
+        peers: PeerSlots::new(args.max_peers.min(MAX_PEERS), args.max_per_source),
         max_rate: args.max_rate.or((wire == Wire::Udp).then_some(UDP_MAX_RATE)),
         no_reverse: args.no_reverse,
         once: args.once,
-        totals: Mutex::default(),
+        ..Server::new(wire, stop)
     });
-    if wire == Wire::Native {
+    let (bound, admission) = if wire == Wire::Native {
         let endpoint = native_server::bind(args.bind, &server.peers)?;
         let admission = Admission::new(args, endpoint.local_addr(), &server.log)?;
-        let listener = native_server::listen(&endpoint, admission.responder())?;
-        server.announce(endpoint.local_addr(), Some(&admission));
-        let served = native_server::serve(&listener, &server);
-        return server.conclude().and(served.map_err(Failure::from));
-    }
-    let socket = bind_asked(args.bind, |address| Bound::new(wire, address, args.socket_buffer))?;
-    server.announce(socket.address()?, None);
-    socket.serve(&server);
-    server.conclude()
+        (Bound::Native(native_server::listen(&endpoint, admission.responder())?), Some(admission))
+    } else {
+        (bind_asked(args.bind, |address| Bound::new(wire, address, args.socket_buffer))?, None)
+    };
+    server.announce(bound.address()?, admission.as_ref());
+    let served = bound.serve(&server);
+    server.conclude().and(served.map_err(Failure::from))
 }
 
-/// Socket of a receiver.
+/// Starts a receiver on a thread of this process (HOST `local`).
+pub(super) fn start_local(wire: Wire, buffer: Option<usize>, unencrypted: bool) -> Result<Local, Failure> {
+    let stop = Stop::default();
+    let server = Arc::new(Server::new(wire, stop.clone()));
+    let (bound, key) = if wire == Wire::Native {
+        let (listener, key) = native_server::local(&server.peers, unencrypted)?;
+        (Bound::Native(listener), Some(key))
+    } else {
+        let any = Some((Ipv4Addr::LOCALHOST, 0).into());
+        (bind_asked(any, |address| Bound::new(wire, address, buffer))?, None)
+    };
+    let address = bound.address()?;
+    let thread = thread::spawn(move || {
+        // The transfers have their own failures.
+        let _ = bound.serve(&server);
+        Ok(None)
+    });
+    Ok(Local { address, key, occupancy: None, stop, thread: Mutex::new(Some(thread)) })
+}
+
 enum Bound {
     Tcp(TcpListener),
     Udp(UdpSocket, AddressedReads),
+    Native(Listener),
 }
 
 impl Bound {
     fn new(wire: Wire, address: SocketAddr, buffer: Option<usize>) -> io::Result<Self> {
-        match wire {
-            Wire::Tcp => {
-                let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-                if address.is_ipv6() {
-                    socket.set_only_v6(false)?;
-                }
-                // Connections of an earlier receiver may still be closing.
-                socket.set_reuse_address(true)?;
-                if let Some(bytes) = buffer {
-                    // Before `listen`, because the handshake fixes the scale of the window.
-                    socket.set_recv_buffer_size(bytes)?;
-                    socket.set_send_buffer_size(bytes)?;
-                }
-                socket.bind(&address.into())?;
-                socket.listen(BACKLOG)?;
-                Ok(Self::Tcp(socket.into()))
-            }
-            Wire::Udp => {
-                let socket = datagram::bind(address, buffer)?;
-                let reads = AddressedReads::new(&socket)?;
-                Ok(Self::Udp(socket, reads))
-            }
-            Wire::Native => Err(io::ErrorKind::Unsupported.into()),
+        if wire == Wire::Udp {
+            let socket = datagram::bind(address, buffer)?;
+            let reads = AddressedReads::new(&socket)?;
+            return Ok(Self::Udp(socket, reads));
         }
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+        if address.is_ipv6() {
+            socket.set_only_v6(false)?;
+        }
+        // Connections of an earlier receiver may still be closing.
+        socket.set_reuse_address(true)?;
+        if let Some(bytes) = buffer {
+            // Before `listen`, because the handshake fixes the scale of the window.
+            socket.set_recv_buffer_size(bytes)?;
+            socket.set_send_buffer_size(bytes)?;
+        }
+        socket.bind(&address.into())?;
+        socket.listen(BACKLOG)?;
+        Ok(Self::Tcp(socket.into()))
     }
 
     fn address(&self) -> Result<SocketAddr, SocketError> {
         match self {
             Self::Tcp(listener) => listener.local_addr(),
             Self::Udp(socket, _) => socket.local_addr(),
+            Self::Native(listener) => Ok(listener.local_addr()),
         }
         .map_err(SocketError::Receive)
     }
 
-    /// Serves peers until the program is to end.
-    fn serve(self, server: &Arc<Server>) {
+    fn serve(self, server: &Arc<Server>) -> Result<(), SocketError> {
         match self {
             Self::Tcp(listener) => tcp_server::serve(&listener, server),
             Self::Udp(socket, reads) => udp_server::serve(socket, reads, server),
+            Self::Native(listener) => return native_server::serve(&listener, server),
         }
+        Ok(())
     }
 }
 
 impl Server {
+    /// Returns the state of a receiver for peers of this process.
+    fn new(wire: Wire, stop: Stop) -> Self {
+        Self {
+            wire,
+            log: EventLog::quiet(),
+            peers: PeerSlots::new(MAX_PEERS, Some(MAX_PEERS)),
+            stop,
+            max_rate: None,
+            no_reverse: false,
+            once: false,
+            totals: Mutex::default(),
+        }
+    }
+
     fn totals(&self) -> MutexGuard<'_, Totals> {
         self.totals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Decides about a request.
     pub(super) fn judge(&self, request: &Request) -> Verdict {
         if request.is_reverse && self.no_reverse {
             return Verdict::NoReverse;
@@ -203,16 +212,16 @@ impl Server {
         });
         self.log.line(&format!("Receiver v{VERSION} of {name} measurements has initialized on {address}"));
         if let Some(admission) = admission {
-            let key = admission.identity().public();
+            let key = admission.key();
             self.log.aside(&format!("own key {}", key.fingerprint()));
             event["key"] = json!(key.to_string());
-            event["ticket"] = json!(admission.ticket());
+            event["ticket"] = json!(admission.ticket);
         } else {
             self.log
                 .aside("not encrypted: any host that reaches this address can send, and nothing is stored");
         }
         self.log.json(event);
-        if let Some(ticket) = admission.and_then(Admission::ticket) {
+        if let Some(ticket) = admission.and_then(|admission| admission.ticket.as_deref()) {
             self.log.result(ticket);
         }
     }
@@ -223,7 +232,7 @@ impl Server {
         self.peer_event(peer, ("connected", what), request, true);
     }
 
-    /// Logs and counts a transfer that is complete. `peer_counts`: what the peer received.
+    /// Logs and counts a transfer that is complete.
     pub(super) fn finished(&self, peer: LoggedPeer, request: &Request, report: &Report) {
         {
             let mut totals = self.totals();
@@ -238,20 +247,13 @@ impl Server {
             }
             Wire::Tcp | Wire::Native => report.elapsed,
         };
-        let rate = rate_bps(report.bytes, elapsed);
-        let kbps = rate.unwrap_or(0.0) / 1e3;
         let verb = if request.is_reverse { "sent" } else { "finished" };
-        let mut what =
-            format!("{verb}: {} bytes in {:.3} sec, {kbps:.2} Kbps", report.bytes, elapsed.as_secs_f64());
-        let mut event = json!({
-            "event": "finished",
-            "peer": name(peer.address),
-            "wire": self.wire.name(),
-            "direction": direction(request),
-            "bytes": report.bytes,
-            "elapsed_ns": nanos(elapsed),
-            "rate_bps": rate,
-        });
+        let (bytes, (seconds, kbps)) = (report.bytes, seconds_and_kbps(report.bytes, elapsed));
+        let mut what = format!("{verb}: {bytes} bytes in {seconds:.3} sec, {kbps:.2} Kbps");
+        let mut event = self.event("finished", peer, request);
+        event["bytes"] = json!(bytes);
+        event["elapsed_ns"] = json!(nanos(elapsed));
+        event["rate_bps"] = json!(rate_bps(bytes, elapsed));
         if self.wire == Wire::Udp && !request.is_reverse {
             let jitter = report.jitter.as_secs_f64() * 1e3;
             // Cannot fail: writes to a `String`.
@@ -262,13 +264,12 @@ impl Server {
             event["jitter_ns"] = json!(nanos(report.jitter));
         }
         self.line(clock::now(), peer, &what);
-        self.json(event, peer);
+        self.log.json(event);
         if self.once {
             self.stop.close();
         }
     }
 
-    /// Logs that a peer has gone.
     pub(super) fn cleaned_up(&self, peer: LoggedPeer, request: &Request, unfinished: bool) {
         let what = if unfinished { "cleaned up (unfinished)" } else { "cleaned up" };
         // Read first: a program that sees the line may stop this one, which cuts no transfer then.
@@ -293,26 +294,31 @@ impl Server {
         }
     }
 
-    /// True if no further peer is taken.
     pub(super) fn is_closing(&self) -> bool {
         self.stop.is_closing() || self.stop.is_set()
     }
 
-    fn line(&self, now: Instant, peer: LoggedPeer, what: &str) {
-        let remark = match peer.cipher {
+    fn line(&self, now: Instant, (peer, cipher): LoggedPeer, what: &str) {
+        let remark = match cipher {
             Some("none") => ", not encrypted",
             _ => "",
         };
         let remark = format!(" ({}{remark})", self.wire.name());
-        self.log.peer_line(now, &name(peer.address), &remark, what, self.peers.counts().active);
+        self.log.peer_line(now, &name(peer), &remark, what, self.peers.counts().active);
     }
 
-    /// Prints an event of a peer, with its cipher if the wire has ciphers.
-    fn json(&self, mut event: Value, peer: LoggedPeer) {
-        if let Some(cipher) = peer.cipher {
+    /// Returns an event of a peer, with its cipher if the wire has ciphers.
+    fn event(&self, event: &str, (peer, cipher): LoggedPeer, request: &Request) -> Value {
+        let mut event = json!({
+            "event": event,
+            "peer": name(peer),
+            "wire": self.wire.name(),
+            "direction": if request.is_reverse { "send" } else { "receive" },
+        });
+        if let Some(cipher) = cipher {
             event["cipher"] = json!(cipher);
         }
-        self.log.json(event);
+        event
     }
 
     fn peer_event(&self, peer: LoggedPeer, (event, what): (&str, &str), request: &Request, unfinished: bool) {
@@ -322,11 +328,11 @@ impl Server {
             return;
         }
         self.line(now, peer, what);
-        let event = json!({
-            "event": event, "peer": name(peer.address), "wire": self.wire.name(), "direction": direction(request), "unfinished": unfinished,
-            "memory_bytes": self.log.memory(now), "active": self.peers.counts().active,
-        });
-        self.json(event, peer);
+        let mut event = self.event(event, peer, request);
+        event["unfinished"] = json!(unfinished);
+        event["memory_bytes"] = json!(self.log.memory(now));
+        event["active"] = json!(self.peers.counts().active);
+        self.log.json(event);
     }
 
     fn conclude(&self) -> Result<(), Failure> {
@@ -361,69 +367,12 @@ impl Server {
     }
 }
 
-fn direction(request: &Request) -> &'static str {
-    if request.is_reverse { "send" } else { "receive" }
-}
-
-/// Receiver on a thread of this process (HOST `local`).
-pub(super) struct Embedded {
-    pub(super) address: SocketAddr,
-    /// Key of the receiver; `None` for the kernel's transports.
-    pub(super) key: Option<PublicKey>,
-    stop: Stop,
-    /// `None` once it was joined.
-    thread: Mutex<Option<JoinHandle<()>>>,
-}
-
-impl Embedded {
-    pub(super) fn start(wire: Wire, buffer: Option<usize>, unencrypted: bool) -> Result<Self, Failure> {
-        let stop = Stop::default();
-        let server = Arc::new(Server {
-            wire,
-            log: EventLog::quiet(),
-            peers: PeerSlots::new(MAX_PEERS, Some(MAX_PEERS)),
-            stop: stop.clone(),
-            // Peers are of this process.
-            max_rate: None,
-            no_reverse: false,
-            once: false,
-            totals: Mutex::default(),
-        });
-        if wire == Wire::Native {
-            let (listener, key) = native_server::local(&server.peers, unencrypted)?;
-            let address = listener.local_addr();
-            let thread = thread::spawn(move || drop(native_server::serve(&listener, &server)));
-            return Ok(Self { address, key: Some(key), stop, thread: Mutex::new(Some(thread)) });
-        }
-        let socket = bind_asked(Some((Ipv4Addr::LOCALHOST, 0).into()), |it| Bound::new(wire, it, buffer))?;
-        let address = socket.address()?;
-        let thread = thread::spawn(move || socket.serve(&server));
-        Ok(Self { address, key: None, stop, thread: Mutex::new(Some(thread)) })
-    }
-
-    pub(super) fn finish(&self) {
-        self.stop.set();
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // A panic of the thread is ignored: all transfers have their reports.
-        let _ = thread.map(JoinHandle::join);
-    }
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
 
     pub(in crate::measured) fn server(wire: Wire, no_reverse: bool, max_rate: Option<u64>) -> Server {
-        Server {
-            wire,
-            log: EventLog::quiet(),
-            peers: PeerSlots::new(1, None),
-            stop: Stop::default(),
-            max_rate,
-            no_reverse,
-            once: false,
-            totals: Mutex::default(),
-        }
+        Server { max_rate, no_reverse, peers: PeerSlots::new(1, None), ..Server::new(wire, Stop::default()) }
     }
 
     #[test]

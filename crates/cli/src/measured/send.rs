@@ -11,19 +11,18 @@ use serde_json::Value;
 use super::datagram::MIN_BYTES;
 use super::message::{CONGESTION, Request};
 use super::options::check_send;
-use super::recv::Embedded;
 use super::transfer::MeasuredTransfer;
-use super::{Wire, native_client, tcp_client, udp_client};
+use super::{Wire, native_client, recv, tcp_client, udp_client};
 use crate::Failure;
 use crate::args::target::Target;
-use crate::args::{Format, Given, SendArgs};
+use crate::args::{Given, NativeArgs, SendArgs};
 use crate::data::Data;
 use crate::exit::Broken;
 use crate::frame::{self, Kind};
-use crate::host::{Found, find};
+use crate::host::{Found, Local};
+use crate::lines::Lines;
 use crate::output::limit::Limited;
 use crate::output::qlog_file::or_unwritten;
-use crate::output::receiver_report::ReceiverReport;
 use crate::output::status::{Columns, CsvFile, Status, Style};
 use crate::parallel::Ended;
 use crate::source::DwordArray;
@@ -34,7 +33,6 @@ pub(crate) fn command(args: &SendArgs, wire: Wire) -> Result<(), Failure> {
     frame::run(&Measured { args, host, wire, start: clock::now() })
 }
 
-/// Transfers that are measured, and not stored.
 struct Measured<'a> {
     args: &'a SendArgs,
     host: &'a Given<Target>,
@@ -43,26 +41,32 @@ struct Measured<'a> {
 }
 
 impl Measured<'_> {
-    fn transfer<'t>(&'t self, host: &'t str, status: Status, stop: Stop) -> MeasuredTransfer<'t> {
-        let none = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-        MeasuredTransfer::new(self.args, host, none, config_of(self.args, self.wire), status, stop)
+    fn transfer(&self, address: SocketAddr, status: Status, stop: Stop) -> MeasuredTransfer<'_> {
+        let lines = Lines::new(self.args, address, status);
+        MeasuredTransfer::new(self.args, config_of(self.args, self.wire), lines, stop)
     }
 }
 
 impl Kind for Measured<'_> {
-    type Local = Embedded;
-
     fn args(&self) -> (&SendArgs, bool) {
         (self.args, false)
     }
 
-    fn names(&self) -> (String, &'static str) {
-        (self.host.name(), self.wire.name())
+    fn host(&self) -> &Given<Target> {
+        self.host
+    }
+
+    fn wire(&self) -> &'static str {
+        self.wire.name()
+    }
+
+    fn is_encrypted(&self) -> bool {
+        self.wire == Wire::Native && !self.args.insecure
     }
 
     fn status(&self, console: Console, style: Style) -> Status {
         let config = config_of(self.args, self.wire);
-        let mut status = Status::new(console, style, self.start, &config, Format::Native);
+        let mut status = Status::new(console, style, self.start, &config);
         status.columns = match (self.wire, self.args.reverse) {
             (_, true) => Columns::Received,
             (Wire::Tcp | Wire::Native, false) => Columns::All,
@@ -92,29 +96,14 @@ impl Kind for Measured<'_> {
         Ok(())
     }
 
-    fn find(&self, status: &Status) -> Result<Found<Embedded>, Failure> {
-        let Self { args, host, wire, start } = self;
-        let start_local = || {
-            let local = Embedded::start(*wire, args.socket_buffer, args.insecure)?;
-            let (address, key) = (local.address, local.key);
-            Ok((local, address, key))
-        };
-        let is_encrypted = *wire == Wire::Native && !args.insecure;
-        find(args, &host.value, is_encrypted, (status, *start), start_local)
+    fn start_local(&self) -> Result<Local, Failure> {
+        recv::start_local(self.wire, self.args.socket_buffer, self.args.insecure)
     }
 
-    fn run(
-        &self,
-        found: &Found<Embedded>,
-        mut status: Status,
-        data: Data,
-        stop: &Stop,
-    ) -> Result<Ended, Failure> {
-        let Self { args, host, wire, .. } = self;
+    fn run(&self, found: &Found, mut status: Status, data: Data, stop: &Stop) -> Result<Ended, Failure> {
+        let Self { args, wire, .. } = self;
         status.csv = args.csv.as_deref().map(|path| CsvFile::create(path, args.force)).transpose()?;
-        let host = host.name();
-        let mut transfer = self.transfer(&host, status, stop.clone());
-        transfer.address = found.addresses[0];
+        let mut transfer = self.transfer(found.addresses[0], status, stop.clone());
         transfer.input = data.name();
         let request = request(args, *wire, &data);
         let result = run(&mut transfer, *wire, found, &request, data);
@@ -122,25 +111,22 @@ impl Kind for Measured<'_> {
     }
 
     fn unopened(&self, status: Status, failure: &Failure) -> Value {
-        let host = self.host.name();
-        let transfer = self.transfer(&host, status, Stop::default());
+        let none = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+        let transfer = self.transfer(none, status, Stop::default());
         let mut summary = transfer.summary(self.wire, &transfer.counted(self.wire), Some(failure));
         summary["address"] = Value::Null;
         summary
     }
-
-    fn finish(local: &Embedded) -> Result<Option<ReceiverReport>, Failure> {
-        local.finish();
-        Ok(None)
-    }
 }
 
-/// Returns the configuration of a native sender whose options are those of the command line: it
-/// names the limits of the transfer.
+/// Returns a native sender's configuration by these options: it names the limits of the transfer.
 fn config_of(args: &SendArgs, wire: Wire) -> SenderConfig {
     let native = SenderConfig::native(0);
+    let NativeArgs { cc, give_up, connect_give_up, .. } = args.native;
     SenderConfig {
-        congestion: args.native.cc.unwrap_or(native.congestion),
+        congestion: cc.unwrap_or(native.congestion),
+        give_up: give_up.unwrap_or(native.give_up),
+        handshake_give_up: connect_give_up.or(give_up).unwrap_or(native.handshake_give_up),
         packet_size: if wire == Wire::Udp { args.packet_size } else { native.packet_size },
         max_rate: args.max_rate,
         ..native
@@ -150,7 +136,7 @@ fn config_of(args: &SendArgs, wire: Wire) -> SenderConfig {
 fn run(
     transfer: &mut MeasuredTransfer<'_>,
     wire: Wire,
-    far: &Found<Embedded>,
+    far: &Found,
     request: &Request,
     data: Data,
 ) -> Result<(), Failure> {
@@ -194,25 +180,25 @@ fn conclude(mut transfer: MeasuredTransfer<'_>, wire: Wire, result: Result<(), F
     let failure = match result {
         Ok(()) => {
             let (remark, line) = transfer.last_lines(wire, &counted);
-            transfer.status.finished_as(&counted, &remark, &line);
+            transfer.lines.status.finished_as(&counted, &remark, &line);
             None
         }
         Err(failure) => {
             if failure.is_interrupted() {
-                transfer.status.interrupted(now, &all);
+                transfer.lines.status.interrupted(now, &all);
             } else if let Some(broken) = failure.cause::<Broken>() {
-                transfer.status.failed(broken.phase, &failure);
+                transfer.lines.status.failed(broken.phase, &failure);
             }
             Some(failure)
         }
     };
-    let failure = or_unwritten(failure, transfer.status.finish_csv(now, &all));
+    let failure = or_unwritten(failure, transfer.lines.status.finish_csv(now, &all));
     let is_sender = wire == Wire::Tcp && !transfer.args.reverse;
     let limited = Limited::of(&transfer.config, &counted).filter(|_| is_open && is_sender);
-    if let Some(limited) = limited.filter(|_| !transfer.status.is_quiet()) {
+    if let Some(limited) = limited.filter(|_| !transfer.lines.status.is_quiet()) {
         talk(&limited.sentence_of_kernel());
     }
     let summary = transfer.summary(wire, &counted, failure.as_ref());
-    transfer.status.summary(summary.clone());
-    Ended { counted, limited, rtt: transfer.measure.rtt().quantiles(), summary, failure }
+    transfer.lines.status.summary(summary.clone());
+    Ended { counted, limited, rtt: transfer.lines.measure.rtt().quantiles(), summary, failure }
 }

@@ -10,7 +10,6 @@ use super::connection::Connection;
 use crate::Failure;
 use crate::source::{Fill, Source};
 
-/// Bytes of one read or write.
 pub(super) const CHUNK: usize = 64 << 10;
 /// Interval between two attempts to read from a source without data.
 const INPUT_INTERVAL: Duration = Duration::from_millis(1);
@@ -42,7 +41,6 @@ impl Pace {
         Self { rate, credit: first as u128 * BYTE, max_credit, counted_at: now }
     }
 
-    /// Returns the number of bytes that are due.
     pub(super) fn due(&mut self, now: Instant) -> u64 {
         let Some(rate) = self.rate else { return u64::MAX };
         let time = now.saturating_duration_since(self.counted_at);
@@ -65,7 +63,6 @@ impl Pace {
         self.credit = self.credit.saturating_sub(bytes as u128 * BYTE);
     }
 
-    /// Returns the time at which this number of bytes will be due.
     pub(super) fn due_at(&self, bytes: usize) -> Instant {
         let missing = (bytes as u128 * BYTE).saturating_sub(self.credit);
         let ns = missing.div_ceil(u128::from(self.rate.unwrap_or(u64::MAX).max(1)));
@@ -86,7 +83,6 @@ pub(super) struct Progress {
     pub(super) blocked: Duration,
 }
 
-/// Why no more data is sent.
 #[derive(Debug)]
 pub(super) enum SendError {
     Stopped(Failure),
@@ -99,8 +95,7 @@ pub(super) fn is_pause(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
-/// Sends what `data` has at the rate of `pace`, until it ends or `step` says so. `step` gets the
-/// time and the progress.
+/// Sends `data` at the rate of `pace` until it ends, or `step` says so by time and progress.
 pub(super) fn send(
     stream: &impl Connection,
     data: &mut dyn Source,
@@ -155,31 +150,35 @@ pub(super) fn send(
 /// Reads a message of the length of `out`. Fails after `until`, and with `Interrupted` at Ctrl-C.
 pub(super) fn read_message(
     stream: &impl Connection,
-    mut out: &mut [u8],
+    out: &mut [u8],
     until: Instant,
     stop: &Stop,
 ) -> io::Result<()> {
-    while !out.is_empty() {
-        match stream.read_some(out) {
-            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-            Ok(n) => out = &mut out[n..],
-            Err(error) if is_pause(&error) => look(until, stop)?,
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
+    repeat(out.len(), until, stop, |done| stream.read_some(&mut out[done..]))
 }
 
 /// Writes a message. Fails after `until`, and with `Interrupted` at Ctrl-C.
 pub(super) fn write_message(
     stream: &impl Connection,
-    mut message: &[u8],
+    message: &[u8],
     until: Instant,
     stop: &Stop,
 ) -> io::Result<()> {
-    while !message.is_empty() {
-        match stream.write_some(message) {
-            Ok(n) => message = &message[n..],
+    repeat(message.len(), until, stop, |done| stream.write_some(&message[done..]))
+}
+
+/// Calls `step` with the bytes so far until they are `length`.
+fn repeat(
+    length: usize,
+    until: Instant,
+    stop: &Stop,
+    mut step: impl FnMut(usize) -> io::Result<usize>,
+) -> io::Result<()> {
+    let mut done = 0;
+    while done < length {
+        match step(done) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(n) => done += n,
             Err(error) if is_pause(&error) => look(until, stop)?,
             Err(error) => return Err(error),
         }

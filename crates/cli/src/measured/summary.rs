@@ -10,11 +10,11 @@ use super::Wire;
 use super::connection::LOOK_INTERVAL;
 use super::message::least_time;
 use super::transfer::MeasuredTransfer;
-use crate::exit::close_reason;
+use crate::Failure;
 use crate::output::format::{g, rate_bps};
-use crate::output::limit::Limited;
-use crate::output::summary::protection_keys;
-use crate::{Failure, resources};
+use crate::output::summary::{
+    extend, limit_keys, measured_keys, outcome, protection_keys, quantile_keys, recovery_keys,
+};
 
 /// A receiver that sends less than this share of the requested rate is named.
 const SLOW_SHARE: f64 = 0.95;
@@ -22,7 +22,7 @@ const SLOW_SHARE: f64 = 0.95;
 impl MeasuredTransfer<'_> {
     /// Returns the counts of the measured part, as the receiver of the data knows them.
     pub(super) fn counted(&self, wire: Wire) -> SenderStats {
-        let counted = self.measure.counted(self.stats.clone());
+        let counted = self.lines.measure.counted(self.stats.clone());
         if wire != Wire::Udp {
             return counted;
         }
@@ -45,69 +45,31 @@ impl MeasuredTransfer<'_> {
 
     /// Returns the summary: keys of other transfers that have no meaning here are absent.
     pub(super) fn summary(&self, wire: Wire, counted: &SenderStats, failure: Option<&Failure>) -> Value {
-        let elapsed = counted.elapsed();
         let mut value = json!({
-            "event": "summary",
-            "exit_code": failure.map_or(0, Failure::code),
-            "close_reason": failure.and_then(close_reason),
-            "host": self.host,
-            "address": self.address.to_string(),
+            "address": self.lines.address.to_string(),
             "wire": wire.name(),
             "direction": if self.args.reverse { "receive" } else { "send" },
-            "bytes": counted.bytes_acked,
-            "elapsed_ns": nanos(elapsed),
-            "goodput_bps": self.is_counted(wire).then(|| rate_bps(counted.bytes_acked, elapsed)),
-            "omitted_bytes": self.measure.omitted_bytes(),
-            "handshake_rtt_ns": counted.handshake_rtt.map(nanos),
-            "memory_peak_bytes": resources::memory().peak,
-            "processor_ns": resources::processor_time().map(nanos),
         });
-        let own = match wire {
-            Wire::Tcp => self.tcp_keys(counted),
-            Wire::Native => self.native_keys(counted),
-            Wire::Udp => self.udp_keys(),
-        };
-        if let (Value::Object(all), Value::Object(own)) = (&mut value, own) {
-            all.extend(own);
+        let arrived = (counted.bytes_acked, counted.elapsed());
+        extend(&mut value, outcome("summary", &self.lines.host, arrived, failure));
+        extend(&mut value, measured_keys(&self.lines.measure, counted));
+        if wire == Wire::Udp {
+            if self.report.is_none() {
+                // The side that receives has not counted what arrived.
+                value["goodput_bps"] = Value::Null;
+            }
+            extend(&mut value, self.udp_keys());
+            return value;
         }
-        value
-    }
-
-    fn tcp_keys(&self, counted: &SenderStats) -> Value {
-        let mut value = json!({
-            "congestion": self.congestion,
-            "retransmitted": counted.retransmitted,
-            "retransmitted_bytes": counted.retransmitted_bytes,
-            "timeouts": counted.timeouts,
-            "cwnd_bytes": counted.cwnd,
-            "srtt_ns": counted.srtt.map(nanos),
-            "min_rtt_ns": counted.min_rtt.map(nanos),
-        });
+        value["congestion"] = json!(self.congestion);
+        extend(&mut value, recovery_keys(counted));
         if !self.args.reverse {
-            let limited = Limited::of(&self.config, counted);
-            let srtt = self.measure.rtt().quantiles();
-            value["srtt_min_ns"] = json!(srtt.map(|srtt| srtt.min));
-            value["srtt_p50_ns"] = json!(srtt.map(|srtt| srtt.p50));
-            value["srtt_p90_ns"] = json!(srtt.map(|srtt| srtt.p90));
-            value["srtt_p99_ns"] = json!(srtt.map(|srtt| srtt.p99));
             value["mss_bytes"] = json!(counted.packet_size);
-            value["packets"] = json!(self.status.packets(counted.snd_una));
-            value["ssthresh_bytes"] = json!(counted.ssthresh);
-            value["rto_ns"] = json!(nanos(counted.rto));
-            value["waited_cwnd_ns"] = json!(nanos(counted.waited.cwnd));
-            value["waited_peer_window_ns"] = json!(nanos(counted.waited.peer_window));
-            value["waited_pacing_ns"] = json!(nanos(counted.waited.pacing));
-            value["waited_application_ns"] = json!(nanos(counted.waited.application));
-            value["limited_by"] = json!(limited.map(|limited| limited.name()));
-            value["limited_share"] = json!(limited.map(|limited| limited.share));
+            extend(&mut value, limit_keys(&self.config, counted, &self.lines.status));
+            extend(&mut value, quantile_keys("srtt", self.lines.measure.rtt().quantiles()));
         }
-        value
-    }
-
-    fn native_keys(&self, counted: &SenderStats) -> Value {
-        let mut value = self.tcp_keys(counted);
-        if let (Value::Object(all), Value::Object(keys)) = (&mut value, protection_keys(self.protection)) {
-            all.extend(keys);
+        if wire == Wire::Native {
+            extend(&mut value, protection_keys(self.protection));
         }
         value
     }
@@ -128,12 +90,6 @@ impl MeasuredTransfer<'_> {
         })
     }
 
-    /// True if the side that receives has counted what arrived.
-    fn is_counted(&self, wire: Wire) -> bool {
-        wire != Wire::Udp || self.report.is_some()
-    }
-
-    /// Returns the number of lost datagrams; `None` if one of both sides has not reported.
     fn lost(&self) -> Option<u64> {
         Some(self.sent_datagrams?.saturating_sub(self.report?.datagrams))
     }
@@ -169,7 +125,7 @@ impl MeasuredTransfer<'_> {
                     _ => "not encrypted",
                 };
                 let remark = format!("{what}, {congestion}, {} packets retransmitted", counted.retransmitted);
-                let samples = self.measure.rtt().quantiles().map(|samples| {
+                let samples = self.lines.measure.rtt().quantiles().map(|samples| {
                     format!(", the kernel's smoothed RTT every {} ms: {samples}", LOOK_INTERVAL.as_millis())
                 });
                 (remark, format!("Main:\testRTT {srtt:.3}{}", samples.unwrap_or_default()))

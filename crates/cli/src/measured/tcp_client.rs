@@ -15,16 +15,16 @@ use super::connection::{Connection, LOOK_INTERVAL, congestion_of};
 use super::limits::{Blocked, GiveUp};
 use super::message::{ANSWER_BYTES, REPORT_BYTES, REQUEST_BYTES, Report, Request, Verdict};
 use super::stream::{CHUNK, Pace, Progress, SendError, is_pause, look, read_message, send, write_message};
-use super::transfer::{MeasuredTransfer, NotConnected, SILENCE, lost, one_way_stats};
+use super::transfer::{MeasuredTransfer, NotConnected, lost, one_way_stats, system};
 use crate::Failure;
 use crate::exit::transfer_failure;
+use crate::lines::SILENCE;
 use crate::output::rtt_histogram::Recorder;
 use crate::source::Source;
 
 /// Bytes that `tcpi_bytes_acked` counts beside the data: the SYN and the request.
 const OVERHEAD: u64 = 1 + REQUEST_BYTES as u64;
 
-/// Runs a transfer over a new connection to one of `addresses`.
 pub(super) fn run(
     transfer: &mut MeasuredTransfer<'_>,
     addresses: &[SocketAddr],
@@ -57,7 +57,7 @@ pub(super) fn exchange(
     request: &Request,
     refusal: impl FnOnce(&io::Error) -> Option<Failure>,
 ) -> Result<(), Failure> {
-    let until = clock::now() + transfer.connect_give_up();
+    let until = clock::now() + transfer.config.handshake_give_up;
     let mut answer = [0; ANSWER_BYTES];
     write_message(stream, &request.encode(), until, &transfer.stop)
         .and_then(|()| read_message(stream, &mut answer, until, &transfer.stop))
@@ -74,7 +74,7 @@ pub(super) fn exchange(
 
 /// Connects to the present address. Returns the round trip of the handshake, too.
 fn connect(
-    transfer: &MeasuredTransfer<'_>,
+    transfer: &mut MeasuredTransfer<'_>,
     give_up: Duration,
 ) -> Result<(TcpStream, Duration), NotConnected> {
     let socket = prepare(transfer)?;
@@ -86,36 +86,35 @@ fn connect(
     let info = TcpInfo::of(&stream).unwrap_or_default();
     let took = Duration::from_micros(info.srtt_us.into());
     let took = if took.is_zero() { elapsed } else { took.min(elapsed) };
-    stream.set_timeouts().map_err(|error| system(Phase::Connect, &error))?;
+    stream.set_timeouts().map_err(|error| refused(&error))?;
     Ok((stream, took))
 }
 
-/// Returns a socket with the options of the command line.
 fn prepare(transfer: &MeasuredTransfer<'_>) -> Result<Socket, Failure> {
     let create = || {
-        let socket = Socket::new(Domain::for_address(transfer.address), Type::STREAM, None)?;
+        let socket = Socket::new(Domain::for_address(transfer.lines.address), Type::STREAM, None)?;
         if let Some(bytes) = transfer.args.socket_buffer {
             socket.set_send_buffer_size(bytes)?;
             socket.set_recv_buffer_size(bytes)?;
         }
-        // The kernel gives up a receiver that answers without room, too. So it waits longer than
-        // `GiveUp`.
-        socket
-            .set_tcp_user_timeout(Some(transfer.give_up().max(transfer.args.no_progress) + SILENCE * 10))?;
+        // Longer than `GiveUp`: the kernel gives up a receiver that answers without room, too.
+        socket.set_tcp_user_timeout(Some(
+            transfer.config.give_up.max(transfer.args.no_progress) + SILENCE * 10,
+        ))?;
         Ok(socket)
     };
-    let socket = create().map_err(|error| system(Phase::Connect, &error))?;
+    let socket = create().map_err(|error| refused(&error))?;
     if let Some(name) = transfer.args.native.cc.filter(|_| !transfer.args.reverse) {
         set_congestion(&socket, &name.to_string()).map_err(Failure::usage)?;
     }
     Ok(socket)
 }
 
-fn handshake(transfer: &MeasuredTransfer<'_>, socket: &Socket, give_up: Duration) -> io::Result<()> {
+fn handshake(transfer: &mut MeasuredTransfer<'_>, socket: &Socket, give_up: Duration) -> io::Result<()> {
     let until = clock::now() + give_up;
-    let mut say_waiting = transfer.waiting_line();
+    transfer.lines.opened(clock::now(), false);
     socket.set_nonblocking(true)?;
-    match socket.connect(&transfer.address.into()) {
+    match socket.connect(&transfer.lines.address.into()) {
         Err(error) if error.raw_os_error() != Some(rustix::io::Errno::INPROGRESS.raw_os_error()) => {
             return Err(error);
         }
@@ -124,7 +123,7 @@ fn handshake(transfer: &MeasuredTransfer<'_>, socket: &Socket, give_up: Duration
     let wait = Timespec::try_from(LOOK_INTERVAL).map_err(io::Error::other)?;
     while poll(&mut [PollFd::new(socket, PollFlags::OUT)], Some(&wait)).unwrap_or(0) == 0 {
         look(until, &transfer.stop)?;
-        say_waiting(clock::now());
+        transfer.lines.print(clock::now(), SenderStats::default);
     }
     if let Some(error) = socket.take_error()? {
         return Err(error);
@@ -136,7 +135,7 @@ fn not_connected(transfer: &MeasuredTransfer<'_>, error: &io::Error) -> NotConne
     if transfer.stop.is_set() {
         return Failure::interrupted().into();
     }
-    let address = transfer.address;
+    let address = transfer.lines.address;
     let sentence = match error.kind() {
         ErrorKind::ConnectionRefused => {
             format!("nothing listens on TCP port {address}: is an rdt-recv --wire tcp running there?")
@@ -157,7 +156,7 @@ fn no_answer(transfer: &MeasuredTransfer<'_>, error: &io::Error) -> Failure {
         Phase::Connect,
         format!(
             "{} did not answer the request ({error}): it may have too many peers, or does not measure",
-            transfer.address
+            transfer.lines.address
         ),
     )
 }
@@ -174,9 +173,9 @@ fn send_all(
         begun_at,
         has_input: transfer.args.file.is_some(),
         blocked: Blocked::new(transfer.congestion.as_deref()),
-        give_up: GiveUp::new(begun_at, transfer.give_up(), transfer.args.no_progress),
+        give_up: GiveUp::new(begun_at, transfer.config.give_up, transfer.args.no_progress),
         look_at: begun_at + LOOK_INTERVAL,
-        srtt: transfer.measure.rtt().recorder(),
+        srtt: transfer.lines.measure.rtt().recorder(),
     };
     let mut progress = Progress::default();
     let ended = sender.run(transfer, data, &mut progress);
@@ -192,7 +191,6 @@ fn send_all(
     Ok(())
 }
 
-/// Side of a connection that sends.
 struct SendingSide<'a> {
     stream: &'a TcpStream,
     begun_at: Instant,
@@ -239,8 +237,7 @@ impl SendingSide<'_> {
         Ok(message)
     }
 
-    /// Prints, measures and gives up what is due. Returns true if the data must end now. `is_end`:
-    /// all data has been written.
+    /// Does what is due. Returns true if the data must end now. `is_end`: all data has been written.
     fn step(
         &mut self,
         transfer: &mut MeasuredTransfer<'_>,
@@ -298,7 +295,6 @@ impl SendingSide<'_> {
     }
 }
 
-/// Returns the number of acknowledged bytes of data.
 fn acknowledged(info: &TcpInfo, written: u64) -> u64 {
     info.acknowledged_bytes.saturating_sub(OVERHEAD).min(written)
 }
@@ -306,66 +302,54 @@ fn acknowledged(info: &TcpInfo, written: u64) -> u64 {
 /// Receives generated data, at whose end the sender's report is.
 pub(super) fn receive(transfer: &mut MeasuredTransfer<'_>, stream: &impl Connection) -> Result<(), Failure> {
     let begun_at = clock::now();
-    let mut received = Received { bytes: 0, begun_at, heard_at: begun_at };
-    let ended = receive_data(transfer, stream, &mut received);
-    transfer.stats = received.stats(&transfer.stats);
+    let mut received = (begun_at, 0);
+    let ended = receive_data(transfer, stream, begun_at, &mut received);
+    transfer.stats = one_way_stats(&transfer.stats, begun_at, received);
     let report = ended?;
     transfer.stats.retransmitted = report.retransmitted;
     transfer.stats.retransmitted_bytes = report.retransmitted_bytes;
     transfer.stats.timeouts = report.timeouts.unwrap_or(0);
-    transfer.stats.srtt = (!report.srtt.is_zero()).then_some(report.srtt);
-    transfer.stats.min_rtt = (!report.min_rtt.is_zero()).then_some(report.min_rtt);
+    transfer.stats.srtt = Some(report.srtt).filter(|srtt| !srtt.is_zero());
+    transfer.stats.min_rtt = Some(report.min_rtt).filter(|rtt| !rtt.is_zero());
     transfer.stats.cwnd = report.cwnd;
     transfer.congestion = report.congestion.map(str::to_owned);
     transfer.report = Some(report);
     Ok(())
 }
 
-/// Data of a reverse transfer that arrived.
-struct Received {
-    bytes: u64,
-    begun_at: Instant,
-    heard_at: Instant,
-}
-
-impl Received {
-    fn stats(&self, before: &SenderStats) -> SenderStats {
-        one_way_stats(before, self.begun_at, self.heard_at, self.bytes)
-    }
-}
-
 /// Counts the data, and returns the report at its end.
 fn receive_data(
     transfer: &mut MeasuredTransfer<'_>,
     stream: &impl Connection,
-    received: &mut Received,
+    begun_at: Instant,
+    (heard_at, bytes): &mut (Instant, u64),
 ) -> Result<Report, Failure> {
     let mut chunk = vec![0; CHUNK + REPORT_BYTES];
     // The last bytes, which are the report if no more follow.
     let mut kept = 0;
     let longest = transfer.args.time.map(|time| time + transfer.args.omit.unwrap_or_default());
-    let give_up = transfer.give_up();
+    let give_up = transfer.config.give_up;
     loop {
         let now = clock::now();
-        transfer.step(now, |before| received.stats(before))?;
-        let is_late = longest.is_some_and(|time| now >= received.begun_at + time + give_up);
-        if is_late || now >= received.heard_at + give_up {
+        transfer.step(now, |before| one_way_stats(before, begun_at, (*heard_at, *bytes)))?;
+        let is_late = longest.is_some_and(|time| now >= begun_at + time + give_up);
+        if is_late || now >= *heard_at + give_up {
             return Err(lost(Phase::Send, format!("nothing arrived for {} s", give_up.as_secs())));
         }
         match stream.read_some(&mut chunk[kept..]) {
             Ok(0) => break,
             Ok(read) => {
-                received.heard_at = clock::now();
+                *heard_at = clock::now();
                 let all = kept + read;
                 kept = all.min(REPORT_BYTES);
-                received.bytes += (all - kept) as u64;
+                *bytes += (all - kept) as u64;
                 chunk.copy_within(all - kept..all, 0);
             }
             Err(error) if is_pause(&error) => {}
             Err(error) => return Err(broken(&error)),
         }
     }
-    let report = Report::decode(&chunk[..kept]).filter(|report| report.bytes == received.bytes);
+    let report = Report::decode(&chunk[..kept]).filter(|report| report.bytes == *bytes);
     report.ok_or_else(|| lost(Phase::Send, "the receiver ended the connection before its data was complete"))
 }
 
@@ -376,10 +360,6 @@ fn broken(error: &io::Error) -> Failure {
     lost(Phase::Send, format!("the connection ended: {error}"))
 }
 
-fn system(phase: Phase, error: &io::Error) -> Failure {
-    transfer_failure(
-        phase,
-        TransferError::FailedSend(error.raw_os_error().unwrap_or(0)),
-        format!("the system refuses a TCP connection: {error}"),
-    )
+fn refused(error: &io::Error) -> Failure {
+    system(Phase::Connect, format_args!("the system refuses a TCP connection: {error}"), error)
 }

@@ -4,14 +4,14 @@ use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rdt_udp::clock;
 
 use super::connection::{Connection, LOOK_INTERVAL};
 use super::message::{REQUEST_BYTES, Report, Request, Verdict};
 use super::peer_slots::{PeerSlot, PeerSlots};
-use super::recv::{LoggedPeer, MAX_TIME, Server};
+use super::recv::{MAX_TIME, Server};
 use super::stream::{CHUNK, Pace, Progress, SendError, is_pause, look, read_message, send, write_message};
 use crate::Failure;
 use crate::source::DwordArray;
@@ -27,7 +27,6 @@ const END_TIMEOUT: Duration = Duration::from_secs(30);
 const ACK_INTERVAL: Duration = Duration::from_millis(2);
 /// Limit on peers that are refused at the same time because no slot is free. Each takes a thread.
 const MAX_REFUSALS: usize = 16;
-/// Stack of a connection's thread, bytes.
 const STACK: usize = 256 << 10;
 
 /// Accepts connections until the program is to end, and waits for those that exist.
@@ -52,26 +51,17 @@ pub(super) fn serve(listener: &TcpListener, server: &Arc<Server>) {
         let Some(slot) = slot.or_else(|| refusals.take(peer)) else { continue };
         let server = Arc::clone(server);
         let serve = move || {
-            if is_busy {
-                let _refused = (admit(&server, &stream, Some(Verdict::Busy)), slot);
-            } else {
-                serve_one(&server, &stream, peer, slot);
+            let refusal = is_busy.then_some(Verdict::Busy);
+            if let Ok(request) = admit(&server, &stream, refusal) {
+                serve_request(&server, &stream, peer, slot, &request);
             }
         };
-        // Without a thread, too.
         let _ = thread::Builder::new().stack_size(STACK).spawn(serve);
     }
     // Transfers under way end first, unless the program is interrupted.
     server.wait_for_threads();
 }
 
-fn serve_one(server: &Server, stream: &impl Connection, peer: SocketAddr, slot: PeerSlot) {
-    if let Ok(request) = admit(server, stream, None) {
-        serve_request(server, stream, peer, slot, &request);
-    }
-}
-
-/// Runs a transfer that was accepted.
 pub(super) fn serve_request(
     server: &Server,
     stream: &impl Connection,
@@ -79,7 +69,7 @@ pub(super) fn serve_request(
     slot: PeerSlot,
     request: &Request,
 ) {
-    let peer = LoggedPeer { address: peer, cipher: stream.cipher() };
+    let peer = (peer, stream.cipher());
     server.connected(peer, request);
     let ended = if request.is_reverse { send_to(server, stream, request) } else { receive(server, stream) };
     match &ended {
@@ -90,11 +80,9 @@ pub(super) fn serve_request(
     server.cleaned_up(peer, request, ended.is_err());
 }
 
-/// Why a peer gets no transfer.
 pub(super) enum Refusal {
     /// The peer sent no complete request; the text says what was missing.
     NoRequest(&'static str),
-    /// The peer's request was answered by this verdict.
     Answered(Verdict),
 }
 
@@ -125,7 +113,6 @@ pub(super) fn admit(
     if verdict == Verdict::Accepted { Ok(request) } else { Err(Refusal::Answered(verdict)) }
 }
 
-/// Counts what arrives, and reports it.
 fn receive(server: &Server, stream: &impl Connection) -> io::Result<Report> {
     let mut chunk = vec![0; CHUNK];
     let (mut bytes, mut first_at) = (0, None);
@@ -149,18 +136,21 @@ fn receive(server: &Server, stream: &impl Connection) -> io::Result<Report> {
     Ok(report)
 }
 
-/// Sends generated data, and then the report about it.
 fn send_to(server: &Server, stream: &impl Connection, request: &Request) -> io::Result<Report> {
     let begun_at = clock::now();
     let mut data = DwordArray::new(request.bytes.unwrap_or(u64::MAX));
     let pace = Pace::new(server.rate(request), (0, CHUNK), begun_at);
     let ends_at = request.bytes.is_none().then(|| begun_at + request.omit + request.time);
-    let mut taken = Taken { written: 0, at: begun_at };
+    // Bytes written, and since when, to find a peer that reads nothing.
+    let mut taken = (0, begun_at);
     let mut omitted = None;
     let mut progress = Progress::default();
     let sent = send(stream, &mut data, pace, &mut progress, |now, progress| {
-        let is_late = now >= begun_at + MAX_TIME;
-        if server.stop.is_set() || is_late || taken.is_stuck(now, progress.written) {
+        if progress.written > taken.0 {
+            taken = (progress.written, now);
+        }
+        let is_late = now >= begun_at + MAX_TIME || now > taken.1 + IDLE_TIMEOUT;
+        if server.stop.is_set() || is_late {
             return Err(Failure::interrupted());
         }
         if omitted.is_none() && now >= begun_at + request.omit {
@@ -191,28 +181,12 @@ fn await_acks(server: &Server, stream: &impl Connection) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the counters without those of the omitted start.
 fn since(omitted: &Report, all: Report) -> Report {
     Report {
         retransmitted: all.retransmitted.saturating_sub(omitted.retransmitted),
         retransmitted_bytes: all.retransmitted_bytes.saturating_sub(omitted.retransmitted_bytes),
         timeouts: all.timeouts.map(|count| count.saturating_sub(omitted.timeouts.unwrap_or(0))),
         ..all
-    }
-}
-
-/// Bytes written, to find a peer that reads nothing.
-struct Taken {
-    written: u64,
-    at: Instant,
-}
-
-impl Taken {
-    fn is_stuck(&mut self, now: Instant, written: u64) -> bool {
-        if written > self.written {
-            (self.written, self.at) = (written, now);
-        }
-        now.saturating_duration_since(self.at) > IDLE_TIMEOUT
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use rdt_transport::{Phase, SenderStats, TransferError};
+use rdt_transport::{Phase, SenderStats};
 use rdt_trust::AttemptEnd;
 use rdt_udp::{clock, wildcard_for};
 
@@ -15,9 +15,8 @@ use super::datagram::{
 };
 use super::message::{Report, Request, TOO_LARGE, Verdict};
 use super::stream::{is_pause, look};
-use super::transfer::{MeasuredTransfer, NotConnected, lost, one_way_stats};
+use super::transfer::{MeasuredTransfer, NotConnected, lost, one_way_stats, system};
 use crate::Failure;
-use crate::exit::transfer_failure;
 use crate::output::format::rate_bps;
 
 /// Time after which a question is repeated.
@@ -28,14 +27,12 @@ const MAX_REFUSED: u32 = 3;
 const IPV6_PACKET_SIZE: usize = 1452;
 /// Time for datagrams that overtook each other at the end.
 const STRAGGLERS: Duration = Duration::from_millis(300);
-/// Longest wait for the receiver's count.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval of the signs of life in a reverse transfer.
 const ALIVE_INTERVAL: Duration = Duration::from_millis(500);
 /// Longest silence of a receiver that sends.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// Runs a transfer to the first of `addresses` that answers.
 pub(super) fn run(
     transfer: &mut MeasuredTransfer<'_>,
     addresses: &[SocketAddr],
@@ -58,11 +55,10 @@ pub(super) fn run(
     }
 }
 
-/// Returns the size of datagrams to the present address.
 fn packet_size(transfer: &MeasuredTransfer<'_>) -> usize {
     let args = transfer.args;
     let is_default = !args.given.iter().any(|option| option == "packet-size");
-    if is_default && transfer.address.ip().to_canonical().is_ipv6() {
+    if is_default && transfer.lines.address.ip().to_canonical().is_ipv6() {
         return args.packet_size.min(IPV6_PACKET_SIZE);
     }
     args.packet_size
@@ -79,15 +75,14 @@ struct Client {
 impl Client {
     fn open(transfer: &MeasuredTransfer<'_>) -> Result<Self, Failure> {
         let open = || {
-            let socket = bind(wildcard_for(transfer.address), transfer.args.socket_buffer)?;
-            socket.connect(transfer.address)?;
+            let socket = bind(wildcard_for(transfer.lines.address), transfer.args.socket_buffer)?;
+            socket.connect(transfer.lines.address)?;
             Ok(socket)
         };
-        let socket = open().map_err(|error: io::Error| system(Phase::Connect, &error))?;
+        let socket = open().map_err(|error: io::Error| refused(Phase::Connect, &error))?;
         Ok(Self { socket, session: rand::random(), buffer: vec![0; MAX_DATAGRAM], refused: 0 })
     }
 
-    /// Receives the datagrams, and confirms the end.
     fn receive_all(&mut self, transfer: &mut MeasuredTransfer<'_>, request: &Request) -> Result<(), Failure> {
         let mut received = Received::new(request.omit, clock::now());
         let ended = self.receive(transfer, &mut received);
@@ -103,8 +98,7 @@ impl Client {
         packet.send(self.session, |bytes| self.socket.send(bytes));
     }
 
-    /// Waits for the next packet of the session, a moment at most. `None` after that, and for
-    /// others.
+    /// Waits a moment for the next packet of the session. `None` without one.
     fn receive_one(&mut self) -> io::Result<Option<(Packet, usize)>> {
         match self.socket.recv(&mut self.buffer) {
             Ok(length) => {
@@ -124,7 +118,7 @@ impl Client {
     /// Sends the request until it is answered. Returns the answer and the round trip.
     fn ask(
         &mut self,
-        transfer: &MeasuredTransfer<'_>,
+        transfer: &mut MeasuredTransfer<'_>,
         request: &Request,
         give_up: Duration,
     ) -> Result<(Verdict, Duration), NotConnected> {
@@ -132,7 +126,7 @@ impl Client {
         let mut cookie = Cookie::default();
         // `first_at`: time of the first request with this cookie.
         let (mut asked_at, mut first_at) = (None::<Instant>, None::<Instant>);
-        let mut say_waiting = transfer.waiting_line();
+        transfer.lines.opened(begun_at, false);
         loop {
             let now = clock::now();
             if transfer.stop.is_set() {
@@ -140,11 +134,12 @@ impl Client {
             }
             if self.refused >= MAX_REFUSED {
                 let hint = "is an rdt-recv --wire udp running there?";
-                let sentence = format!("nothing listens on UDP port {}: {hint}", transfer.address);
+                let sentence = format!("nothing listens on UDP port {}: {hint}", transfer.lines.address);
                 return Err(lost(Phase::Connect, sentence).into());
             }
             if now >= begun_at + give_up {
-                let failure = lost(Phase::Connect, format!("no answer from UDP port {}", transfer.address));
+                let failure =
+                    lost(Phase::Connect, format!("no answer from UDP port {}", transfer.lines.address));
                 return Err(NotConnected { end: AttemptEnd::NoAnswer, failure });
             }
             if asked_at.is_none_or(|at| now >= at + REPEAT) {
@@ -152,7 +147,7 @@ impl Client {
                 first_at.get_or_insert(now);
                 self.send(Packet::Request { cookie, request: *request });
             }
-            say_waiting(now);
+            transfer.lines.print(now, SenderStats::default);
             match self.receive_one() {
                 // A repetition of a cookie is the answer to a repeated request.
                 Ok(Some((Packet::Cookie(given), _))) if given != cookie => {
@@ -162,12 +157,11 @@ impl Client {
                     return Ok((verdict, clock::now().saturating_duration_since(first_at.unwrap_or(now))));
                 }
                 Ok(_) => {}
-                Err(error) => return Err(system(Phase::Connect, &error).into()),
+                Err(error) => return Err(refused(Phase::Connect, &error).into()),
             }
         }
     }
 
-    /// Sends the datagrams, and asks for the receiver's count.
     fn send_all(&mut self, transfer: &mut MeasuredTransfer<'_>, request: &Request) -> Result<(), Failure> {
         let begun_at = clock::now();
         let rate = request.rate.unwrap_or(1);
@@ -193,7 +187,7 @@ impl Client {
                 return Ok(());
             }
             let due = source.send_due(now, |bytes| self.socket.send(bytes));
-            match due.map_err(|error| system(Phase::Send, &error))? {
+            match due.map_err(|error| refused(Phase::Send, &error))? {
                 Due::Now => {}
                 Due::At(at) => clock::sleep_until(at.min(now + LOOK_INTERVAL)),
                 Due::Ended => return Ok(()),
@@ -229,7 +223,7 @@ impl Client {
                 asked_at = Some(now);
                 self.send(Packet::End { counted });
             }
-            let received = self.receive_one().map_err(|error| system(Phase::Close, &error))?;
+            let received = self.receive_one().map_err(|error| refused(Phase::Close, &error))?;
             if let Some((Packet::Report(report), _)) = received {
                 return Ok(report);
             }
@@ -264,7 +258,7 @@ impl Client {
                 alive_at = now + ALIVE_INTERVAL;
                 self.send(Packet::KeepAlive { nonce });
             }
-            let packet = self.receive_one().map_err(|error| system(Phase::Send, &error))?;
+            let packet = self.receive_one().map_err(|error| refused(Phase::Send, &error))?;
             let Some((packet, length)) = packet else { continue };
             heard_at = clock::now();
             match packet {
@@ -273,7 +267,7 @@ impl Client {
                         (newest, nonce) = (number, given);
                     }
                     if received.begun_at.is_none() {
-                        transfer.begin(heard_at);
+                        transfer.lines.begin(heard_at);
                     }
                     received.add(heard_at, number, sent, length);
                 }
@@ -306,7 +300,6 @@ impl Client {
     }
 }
 
-/// Datagrams of a reverse transfer that arrived.
 struct Received {
     arrivals: Arrivals,
     /// Time of the first datagram, which comes a round trip after the request for the data.
@@ -333,7 +326,6 @@ impl Received {
         self.arrivals.add(now, number, sent, length);
     }
 
-    /// Returns the rate at which the receiver sent, bits per second.
     fn sent_bps(&self) -> Option<f64> {
         let [(first, begun, _), (newest, ended, length)] = self.ends?;
         let bytes = newest.saturating_sub(first).saturating_mul(length as u64);
@@ -341,13 +333,12 @@ impl Received {
     }
 
     fn stats(&self, before: &SenderStats) -> SenderStats {
-        one_way_stats(before, self.begun_at.unwrap_or(self.last_at), self.last_at, self.total)
+        one_way_stats(before, self.begun_at.unwrap_or(self.last_at), (self.last_at, self.total))
     }
 }
 
-/// Returns the counts of what was sent.
 fn sent(before: &SenderStats, source: &Source, now: Instant) -> SenderStats {
-    one_way_stats(before, source.begun_at, now, source.sent_bytes)
+    one_way_stats(before, source.begun_at, (now, source.sent_bytes))
 }
 
 fn gone(transfer: &MeasuredTransfer<'_>) -> Failure {
@@ -355,18 +346,16 @@ fn gone(transfer: &MeasuredTransfer<'_>) -> Failure {
         Phase::Send,
         format!(
             "nothing listens on UDP port {} any more: the receiver's count is not known",
-            transfer.address
+            transfer.lines.address
         ),
     )
 }
 
-fn system(phase: Phase, error: &io::Error) -> Failure {
-    let sentence = if is_too_large(error) {
-        TOO_LARGE.into()
-    } else {
-        format!("the system refuses to send datagrams: {error}")
-    };
-    transfer_failure(phase, TransferError::FailedSend(error.raw_os_error().unwrap_or(0)), sentence)
+fn refused(phase: Phase, error: &io::Error) -> Failure {
+    if is_too_large(error) {
+        return system(phase, TOO_LARGE, error);
+    }
+    system(phase, format_args!("the system refuses to send datagrams: {error}"), error)
 }
 
 #[cfg(test)]

@@ -18,29 +18,23 @@ use super::recv::{MAX_TIME, Server};
 const ALIVE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Time for which datagrams carry the same nonce.
 const NONCE_INTERVAL: Duration = Duration::from_secs(2);
-/// Stack of a thread that sends, bytes.
 const STACK: usize = 256 << 10;
 
 /// State of a reverse transfer, shared with its thread.
 pub(super) struct Sending {
     peer: Mutex<Peer>,
     has_begun: AtomicBool,
-    /// All data has been sent.
     is_sent: AtomicBool,
-    /// The peer has confirmed the end.
     is_done: AtomicBool,
-    /// The thread has ended.
     has_ended: AtomicBool,
 }
 
-/// Proofs of the peer's address.
 struct Peer {
     heard_at: Instant,
     nonces: RecentNonces,
 }
 
-/// Nonces of the last 6 to 8 s. A peer that echoes one receives at its address, so that address is
-/// not spoofed.
+/// Nonces of the last 6 to 8 s: the address of a peer that echoes one is not spoofed.
 struct RecentNonces {
     /// Newest first. A peer that has received nothing returns 0, which is valid at the start.
     newest: [u32; 4],
@@ -81,8 +75,7 @@ impl Sending {
         self.peer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Handles a keep-alive. Returns true if the data must begin: the peer has the answer to its
-    /// request.
+    /// Handles a keep-alive. Returns true if the data must begin: the peer has its answer.
     pub(super) fn on_alive(&self, now: Instant, nonce: u32) -> bool {
         let mut peer = self.peer();
         if !peer.nonces.contains(nonce) {
@@ -181,7 +174,7 @@ impl Sending {
         }
         let elapsed = ended_at.saturating_duration_since(source.begun_at).saturating_sub(request.omit);
         let report = Report { bytes: source.counted_bytes, elapsed, ..Report::default() };
-        server.finished(peer.addr.into(), request, &report);
+        server.finished((peer.addr, None), request, &report);
     }
 }
 

@@ -88,7 +88,6 @@ fn ledger_line(direction: &str, ledger: &Ledger) -> String {
     )
 }
 
-/// Formats all counters of a server, with units in the keys.
 pub(crate) fn stats_json(stats: &ServerStats) -> Value {
     let (classic, receivers) = (&stats.classic, &stats.receivers);
     let connections = &stats.connections;
@@ -118,8 +117,7 @@ pub(crate) fn stats_json(stats: &ServerStats) -> Value {
     })
 }
 
-/// Returns the numbers of datagrams not used, by cause. `no_connection_told` is part of
-/// `no_connection`.
+/// Returns the datagrams not used, by cause. `no_connection_told` is part of `no_connection`.
 pub(crate) fn dropped(stats: &ServerStats) -> [(&'static str, u64); 15] {
     let (classic, receivers) = (&stats.classic, &stats.receivers);
     let connections = &stats.connections;

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-/// Formats as C's `%g`: six significant digits, no trailing zeros, an exponent below 1e-4 and from
-/// 1e6 on.
+/// Formats as C's `%g`: six digits, no trailing zeros, an exponent below 1e-4 and from 1e6 on.
 pub(crate) fn g(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return format!("{value}");
@@ -29,13 +28,16 @@ pub(crate) fn rate_bps(bytes: u64, time: Duration) -> Option<f64> {
     (!time.is_zero()).then(|| bytes as f64 * 8.0 / time.as_secs_f64())
 }
 
-/// Converts to megabytes (10^6 bytes).
+/// Returns a time in seconds and the rate of so many bytes in it, 0 if it is zero.
+pub(crate) fn seconds_and_kbps(bytes: u64, time: Duration) -> (f64, f64) {
+    (time.as_secs_f64(), rate_bps(bytes, time).unwrap_or(0.0) / 1e3)
+}
+
 #[allow(clippy::cast_precision_loss, reason = "printed to two decimals")]
 pub(crate) fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / 1e6
 }
 
-/// Converts nanoseconds to milliseconds.
 #[allow(clippy::cast_precision_loss, reason = "printed to three decimals")]
 pub(crate) fn ms(nanos: u64) -> f64 {
     nanos as f64 / 1e6

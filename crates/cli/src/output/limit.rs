@@ -46,11 +46,8 @@ const MIN_BBR_LOSS: f64 = 0.01;
 enum Limit {
     /// Fixed window, packets.
     Window(u32),
-    /// Congestion window.
     Congestion,
-    /// Window that the receiver offered.
     Receiver,
-    /// Rate of the requested link.
     Link,
     /// Rate of the path, which shows in a full queue or as BBR measured it.
     Path,
@@ -60,7 +57,6 @@ enum Limit {
     MaxRate(u64),
     /// Round trips in which the congestion window grew, or a single one.
     RoundTrips(u32),
-    /// Source of the data.
     Application,
     /// Program itself: processor, system calls.
     Host,
@@ -75,14 +71,11 @@ pub(crate) struct Limited {
     /// Transfers that it limited, and all of them, if there were several at once.
     of_several: Option<(usize, usize)>,
     congestion: Algorithm,
-    /// Reductions of the congestion window.
     reductions: u64,
-    /// Packets sent again.
     retransmitted: u64,
     /// Shortest and smoothed round trip, if they show a full queue.
     queue: Option<(Duration, Duration)>,
-    /// True if the receiver's window doubles in each round trip from one packet, and did so for
-    /// most of the time.
+    /// The receiver's window doubled in each round trip from one packet, for most of the time.
     is_opening: bool,
 }
 
@@ -126,7 +119,6 @@ impl Limited {
         })
     }
 
-    /// Returns the key in the JSON output.
     pub(crate) fn name(&self) -> &'static str {
         match self.by {
             Limit::Window(_) => "window",
@@ -262,7 +254,6 @@ fn rise((shortest, smoothed): (Duration, Duration)) -> String {
     format!("with a round trip that rose from {} ms to {} ms,", ms(shortest), ms(smoothed))
 }
 
-/// Measured values of a transfer.
 struct Evidence<'a> {
     config: &'a SenderConfig,
     stats: &'a SenderStats,
@@ -282,7 +273,6 @@ impl<'a> Evidence<'a> {
         Self { config, stats, elapsed, loss, sent: sent / elapsed.as_secs_f64() }
     }
 
-    /// Returns the limit and its share of the time.
     fn limit(&self) -> Option<(Limit, f64)> {
         let link = self.link_share();
         if link > MIN_LINK_SHARE {
@@ -307,8 +297,7 @@ impl<'a> Evidence<'a> {
         Some((by, self.share(time)))
     }
 
-    /// Returns the limit of a transfer that waited for its windows, its pacer or its last ACKs
-    /// longest, `network` in all.
+    /// Returns the limit of a transfer that waited for the network longest, `network` in all.
     fn limit_of_network(&self, last_acks: Duration, network: Duration) -> (Limit, f64) {
         let (waited, link) = (&self.stats.waited, self.link_share());
         let is_paced = waited.pacing > waited.cwnd;
@@ -330,8 +319,7 @@ impl<'a> Evidence<'a> {
         if last_acks > waited.cwnd + waited.pacing {
             return (Limit::RoundTrips(1), self.share(last_acks));
         }
-        // Without losses BBR's rate is what the path delivered, except as far as a requested link
-        // shows that it can deliver more.
+        // Without losses BBR's rate is what the path delivered, unless a requested link is faster.
         let is_measured = is_bbr && is_paced && self.loss < MIN_BBR_LOSS && self.link_rate().is_none();
         let least = if self.loss < MIN_BBR_LOSS { MIN_QUEUED_LINK_SHARE } else { MIN_LOSSY_LINK_SHARE };
         if is_bbr && link > least {

@@ -10,15 +10,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rdt_program::json::{EventStamp, nanos};
-use rdt_program::{Console, Printer, talk, time};
+use rdt_program::{Console, Printer, talk, talk_in_background, time};
 use rdt_server::Server;
 use rdt_udp::{Remote, clock};
 use serde_json::{Value, json};
 
 use super::counters::ledger_json;
-use super::format::{megabytes, rate_bps};
+use super::format::{megabytes, rate_bps, seconds_and_kbps};
 use crate::peer::{Format, Peer};
-use crate::resources;
+use crate::{Failure, resources};
 
 /// Mean time between two lines about unknown peers.
 const UNKNOWN_LINE_INTERVAL: Duration = Duration::from_millis(100);
@@ -32,7 +32,6 @@ pub(crate) enum LogForm {
     Text,
     /// Text on the standard error, because the standard output carries the received data.
     Talk,
-    /// One JSON object per line.
     Json,
 }
 
@@ -48,7 +47,6 @@ pub(crate) struct EventLog {
     stamp: EventStamp,
 }
 
-/// State of a log that all threads share.
 #[derive(Debug, Default)]
 struct Shared {
     unknown: LineBudget,
@@ -59,9 +57,16 @@ struct Shared {
 }
 
 impl EventLog {
-    pub(crate) fn new(form: LogForm, is_quiet: bool, console: Console, remarks: Printer) -> Self {
+    fn new(form: LogForm, is_quiet: bool, console: Console, remarks: Printer) -> Self {
         let stamp = EventStamp::new(clock::now());
         Self { form, is_quiet, console, remarks, shared: Arc::default(), stamp }
+    }
+
+    /// Creates a log that prints on threads of its own.
+    pub(crate) fn in_background(form: LogForm, is_quiet: bool) -> Result<Self, Failure> {
+        let console = Console::in_background().map_err(Failure::stdout)?;
+        let remarks = talk_in_background().map_err(|error| Failure::output("the standard error", &error))?;
+        Ok(Self::new(form, is_quiet, console, remarks))
     }
 
     pub(crate) fn quiet() -> Self {
@@ -106,7 +111,6 @@ impl EventLog {
         !self.is_quiet && self.shared().unknown.take(now)
     }
 
-    /// Returns the resident memory, bytes; `None` if the system does not report it.
     pub(crate) fn memory(&self, now: Instant) -> Option<u64> {
         self.shared().memory.at(now)
     }
@@ -150,7 +154,6 @@ impl EventLog {
         self.remarks.print(line);
     }
 
-    /// Waits until everything is printed.
     pub(crate) fn flush(&self) {
         self.console.flush();
         self.remarks.flush();
@@ -161,11 +164,8 @@ impl EventLog {
         self.console.dropped() + self.remarks.dropped()
     }
 
-    /// Waits until everything is printed, and reports dropped lines.
-    ///
-    /// # Errors
-    ///
-    /// Returns the first error of the standard output, as [`Console::finish`] does.
+    /// Waits until everything is printed, and reports dropped lines. Returns the first error of the
+    /// standard output, as [`Console::finish`] does.
     pub(crate) fn finish(&self) -> io::Result<()> {
         self.remarks.flush();
         if let dropped @ 1.. = self.remarks.dropped() {
@@ -202,17 +202,13 @@ pub(crate) struct Finished {
 pub(crate) struct PeerLog {
     log: EventLog,
     peers: BTreeMap<Peer, Known>,
-    /// Time of the events.
     now: Instant,
-    /// Time of the next report of lines left out; `None` if this thread has left out none since the
-    /// last one.
+    /// Time of the next report of lines that this thread left out; `None` without any.
     report_at: Option<Instant>,
-    /// True until a remark says that an unencrypted sender was refused. False if such senders are
-    /// taken.
+    /// An unencrypted sender that is refused is to be remarked on, once.
     pub(crate) is_remark_due: bool,
 }
 
-/// Connected peer.
 struct Known {
     format: Format,
     /// True once a transfer has finished; until then the peer is unknown.
@@ -238,8 +234,7 @@ impl PeerLog {
         self.report_at
     }
 
-    /// Records the format of an accepted SYN. It may differ from that of the peer's last
-    /// transfer.
+    /// Records the format of an accepted SYN: the peer's last transfer may have had another.
     pub(crate) fn note_format(&mut self, peer: Peer, format: Option<Format>) {
         if let Some(format) = format {
             self.peers.entry(peer).or_insert(Known { format, has_finished: false }).format = format;
@@ -251,31 +246,32 @@ impl PeerLog {
     }
 
     pub(crate) fn connected(&mut self, peer: Peer, active: usize) {
-        if self.is_logged(peer) {
-            self.line(peer, self.format(peer), "connected", active);
-            self.json_peer(peer, "connected", true, active);
-        }
+        self.change(peer, ("connected", "connected"), true, active);
     }
 
     pub(crate) fn cleaned_up(&mut self, peer: Peer, unfinished: bool, active: usize) {
-        if self.is_logged(peer) {
-            let what = if unfinished { "cleaned up (unfinished)" } else { "cleaned up" };
-            self.line(peer, self.format(peer), what, active);
-            self.json_peer(peer, "cleaned_up", unfinished, active);
-        }
+        let what = if unfinished { "cleaned up (unfinished)" } else { "cleaned up" };
+        self.change(peer, ("cleaned_up", what), unfinished, active);
         self.peers.remove(&peer);
+    }
+
+    fn change(&mut self, peer: Peer, (event, what): (&str, &str), unfinished: bool, active: usize) {
+        if self.log.is_quiet || !self.has_line(peer) {
+            return;
+        }
+        let format = self.format(peer);
+        self.line(peer, format, what, active);
+        let mut event = peer_event(event, peer, format);
+        event["unfinished"] = json!(unfinished);
+        event["memory_bytes"] = json!(self.log.memory(self.now));
+        event["active"] = json!(active);
+        self.log.json(event);
     }
 
     /// Says once that unencrypted senders are refused. Their addresses may be forged.
     pub(crate) fn unencrypted_refused(&mut self) {
         self.is_remark_due = false;
         self.log.aside("rdt-recv: refused an unencrypted sender: rdt-send without --insecure encrypts");
-    }
-
-    /// True if an event of `peer` is logged; otherwise counts a line as left out if one would have
-    /// been printed.
-    fn is_logged(&mut self, peer: Peer) -> bool {
-        !self.log.is_quiet && self.has_line(peer)
     }
 
     /// True if a line about `peer` may be printed now. Otherwise counts it as left out.
@@ -303,36 +299,25 @@ impl PeerLog {
             return;
         }
         let path = path.map(|path| path.display().to_string());
-        let bps = rate_bps(end.bytes, end.elapsed);
         let kept = path.as_deref().map(|p| format!(", kept in {p}")).unwrap_or_default();
         let checked = match (end.crc, end.format.and_then(Format::cipher)) {
             (Some(crc), _) => format!("checksum {crc:X}"),
             (None, Some("none")) => "not authenticated".into(),
             (None, _) => "authenticated".into(),
         };
-        let what = format!(
-            "finished: {} bytes in {:.3} sec, {:.2} Kbps, {checked}{kept}",
-            end.bytes,
-            end.elapsed.as_secs_f64(),
-            bps.unwrap_or(0.0) / 1e3,
-        );
+        let (bytes, (seconds, kbps)) = (end.bytes, seconds_and_kbps(end.bytes, end.elapsed));
+        let what = format!("finished: {bytes} bytes in {seconds:.3} sec, {kbps:.2} Kbps, {checked}{kept}");
         self.line(peer, end.format, &what, server.active());
         let ledgers = server.path_ledgers(peer);
-        self.log.json(json!({
-            "event": "finished",
-            "peer": name(peer.address.addr),
-            "wire": end.format.map(Format::name),
-            "cipher": end.format.and_then(Format::cipher),
-            "key": end.format.and_then(Format::key).map(|key| key.to_string()),
-            "secret": end.format.is_some_and(Format::has_secret),
-            "bytes": end.bytes,
-            "elapsed_ns": nanos(end.elapsed),
-            "rate_bps": bps,
-            "crc32": end.crc.map(|crc| format!("{crc:08x}")),
-            "path": path,
-            "forward": ledgers.map(|(forward, _)| ledger_json(forward)),
-            "reverse": ledgers.map(|(_, reverse)| ledger_json(reverse)),
-        }));
+        let mut event = peer_event("finished", peer, end.format);
+        event["bytes"] = json!(end.bytes);
+        event["elapsed_ns"] = json!(nanos(end.elapsed));
+        event["rate_bps"] = json!(rate_bps(end.bytes, end.elapsed));
+        event["crc32"] = json!(end.crc.map(|crc| format!("{crc:08x}")));
+        event["path"] = json!(path);
+        event["forward"] = json!(ledgers.map(|(forward, _)| ledger_json(forward)));
+        event["reverse"] = json!(ledgers.map(|(_, reverse)| ledger_json(reverse)));
+        self.log.json(event);
     }
 
     pub(crate) fn lost(&mut self, peer: Peer, error: &io::Error) {
@@ -360,25 +345,22 @@ impl PeerLog {
         }));
     }
 
-    /// Prints a line in the format of the reference receiver's log.
     fn line(&self, peer: Peer, format: Option<Format>, what: &str, active: usize) {
         let remark = format.map(Format::remark).unwrap_or_default();
         self.log.peer_line(self.now, &name(peer.address.addr), &remark, what, active);
     }
+}
 
-    fn json_peer(&self, peer: Peer, event: &str, unfinished: bool, active: usize) {
-        self.log.json(json!({
-            "event": event,
-            "peer": name(peer.address.addr),
-            "wire": self.format(peer).map(Format::name),
-            "cipher": self.format(peer).and_then(Format::cipher),
-            "key": self.format(peer).and_then(Format::key).map(|key| key.to_string()),
-            "secret": self.format(peer).is_some_and(Format::has_secret),
-            "unfinished": unfinished,
-            "memory_bytes": self.log.memory(self.now),
-            "active": active,
-        }));
-    }
+/// Returns an event of a peer and its transfer.
+fn peer_event(event: &str, peer: Peer, format: Option<Format>) -> Value {
+    json!({
+        "event": event,
+        "peer": name(peer.address.addr),
+        "wire": format.map(Format::name),
+        "cipher": format.and_then(Format::cipher),
+        "key": format.and_then(Format::key).map(|key| key.to_string()),
+        "secret": format.is_some_and(Format::has_secret),
+    })
 }
 
 impl Drop for PeerLog {
@@ -413,8 +395,7 @@ impl LineBudget {
     }
 }
 
-/// Resident memory of the process, read once in [`REPORT_INTERVAL`] at most, because the kernel
-/// needs longer to report it than a line takes.
+/// Resident memory, read once in [`REPORT_INTERVAL`] at most: that takes longer than a line.
 #[derive(Debug, Default)]
 struct ResidentMemory {
     read_at: Option<Instant>,
@@ -422,7 +403,6 @@ struct ResidentMemory {
 }
 
 impl ResidentMemory {
-    /// Returns the resident memory, bytes; `None` if the system does not report it.
     fn at(&mut self, now: Instant) -> Option<u64> {
         let age = self.read_at.map(|at| now.saturating_duration_since(at));
         if age.is_none_or(|age| age >= REPORT_INTERVAL) {

@@ -12,8 +12,7 @@ use super::format::ms;
 
 /// Largest RTT of the histogram, nanoseconds; longer samples count as this value.
 const MAX_RTT_NS: u64 = 600_000_000_000;
-/// Bits after the leading 1 bit of an RTT that select its bucket: a precision of about two decimal
-/// digits.
+/// Bits after an RTT's leading 1 bit that select its bucket: two decimal digits.
 const PRECISION_BITS: u32 = 7;
 const BUCKETS: usize = bucket(MAX_RTT_NS) + 1;
 
@@ -36,8 +35,7 @@ impl fmt::Display for RttQuantiles {
     }
 }
 
-/// Number of samples in each bucket, and the exact minimum. Only one thread writes, so relaxed
-/// loads and stores suffice.
+/// Samples in each bucket, and the exact minimum. One thread writes, so relaxed access suffices.
 #[derive(Debug)]
 struct Samples {
     counts: Box<[AtomicU64]>,
@@ -52,13 +50,11 @@ impl Default for Samples {
 }
 
 impl RttHistogram {
-    /// Returns the observer that fills the histogram. There may be one writer: an earlier observer
-    /// must not be called any more.
+    /// Returns the observer that fills the histogram. An earlier one must not be called any more.
     pub(crate) fn recorder(&self) -> Recorder {
         Recorder(Arc::clone(&self.0))
     }
 
-    /// Returns the quantiles; `None` without samples.
     pub(crate) fn quantiles(&self) -> Option<RttQuantiles> {
         Some(RttQuantiles {
             min: self.quantile_ns(0.0)?,
@@ -68,7 +64,7 @@ impl RttHistogram {
         })
     }
 
-    /// Removes all samples. Must be called by the thread that records.
+    /// Must be called by the thread that records.
     pub(crate) fn clear(&self) {
         for count in &self.0.counts {
             count.store(0, Relaxed);
@@ -76,8 +72,7 @@ impl RttHistogram {
         self.0.min_ns.store(u64::MAX, Relaxed);
     }
 
-    /// Returns quantile `q` (0 to 1) in nanoseconds, to two digits; `None` without samples.
-    /// Quantile 0 is the exact minimum.
+    /// Returns quantile `q` (0 to 1) in nanoseconds, to two digits; quantile 0 is exact.
     #[expect(clippy::cast_precision_loss, reason = "two digits are exact, the rest is the bound of a bucket")]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a count")]
     pub(crate) fn quantile_ns(&self, q: f64) -> Option<u64> {

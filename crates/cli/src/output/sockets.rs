@@ -57,8 +57,7 @@ pub(crate) fn overflow_line(name: &str, socket: &UdpStats) -> Option<String> {
     ))
 }
 
-/// Returns a line about windows limited by the receive buffer, with a remedy; `None` if there were
-/// none.
+/// Returns a line about windows that the receive buffer limited, with a remedy.
 pub(crate) fn limit_line(name: &str, socket: &UdpStats, receivers: &ReceiverStats) -> Option<String> {
     let limited = Some(receivers.socket_limited).filter(|limited| *limited > 0)?;
     Some(format!(

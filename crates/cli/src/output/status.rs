@@ -14,9 +14,9 @@ use rdt_transport::{Phase, SenderConfig, SenderStats, Wire};
 use serde_json::{Value, json};
 
 use crate::Failure;
-use crate::args::{Format, SendArgs};
-use crate::connection::Protection;
-use crate::output::format::{g, rate_bps, short};
+use crate::args::SendArgs;
+use crate::connection::{Protection, payload_size};
+use crate::output::format::{g, rate_bps, seconds_and_kbps, short};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
@@ -40,7 +40,6 @@ pub(crate) enum Columns {
 }
 
 impl Style {
-    /// Returns the style that the options ask for.
     pub(crate) fn of(args: &SendArgs) -> Self {
         let quiet = args.quiet;
         if args.json { Self::Json { quiet } } else { Self::Text { quiet } }
@@ -50,7 +49,7 @@ impl Style {
 pub(crate) struct Status {
     console: Console,
     style: Style,
-    start: Instant,
+    pub(crate) start: Instant,
     stamp: EventStamp,
     packet_size: usize,
     payload_size: usize,
@@ -68,14 +67,8 @@ pub(crate) struct Status {
 }
 
 impl Status {
-    pub(crate) fn new(
-        console: Console,
-        style: Style,
-        start: Instant,
-        config: &SenderConfig,
-        format: Format,
-    ) -> Self {
-        let payload_size = format.payload_size(config);
+    pub(crate) fn new(console: Console, style: Style, start: Instant, config: &SenderConfig) -> Self {
+        let payload_size = payload_size(config);
         #[allow(clippy::cast_precision_loss, reason = "a rate is printed to two decimals")]
         let link_bps = match (config.wire, config.link_request) {
             (Wire::Classic, _) => f64::from(config.link.speed_bps),
@@ -113,8 +106,7 @@ impl Status {
         }
     }
 
-    /// Converts a sequence number (classic: packets, native: bytes) to bytes, assuming full
-    /// packets.
+    /// Converts a sequence number to bytes, assuming full packets.
     fn bytes(&self, number: u64) -> u64 {
         match self.wire {
             Wire::Classic => number * self.payload_size as u64,
@@ -183,13 +175,11 @@ impl Status {
         }));
     }
 
-    /// Begins the times of the status lines.
     pub(crate) fn begin(&mut self, now: Instant) {
         (self.connected_at, self.last.1) = (now, now);
     }
 
-    /// Prints the status line of an interval. The rate S is measured over the actual time since the
-    /// last line.
+    /// Prints a status line. The rate S is measured over the actual time since the last one.
     pub(crate) fn interval(&mut self, now: Instant, stats: &SenderStats) {
         let (time, bps) = self.measure(now, stats);
         self.text(&match self.columns {
@@ -233,8 +223,7 @@ impl Status {
         )
     }
 
-    /// Begins the next interval. Returns the time since the handshake, and the rate of payload in
-    /// the interval that ends.
+    /// Begins the next interval. Returns the time since the handshake, and the rate of the last one.
     fn measure(&mut self, now: Instant, stats: &SenderStats) -> (Duration, Option<f64>) {
         let (base, at) = self.last;
         self.last = (stats.snd_una, now);
@@ -245,32 +234,22 @@ impl Status {
 
     fn interval_event(&self, stats: &SenderStats, time: Duration, bps: Option<f64>) -> Value {
         let mut event = json!({ "event": "interval", "elapsed_ns": nanos(time), "rate_bps": bps });
-        match self.columns {
-            Columns::All => {}
-            Columns::Sent => {
-                event["next_packets"] = json!(self.packets(stats.snd_nxt));
-                return event;
-            }
-            Columns::Received => {
-                event["base_packets"] = json!(self.packets(stats.snd_una));
-                return event;
-            }
+        if self.columns != Columns::Sent {
+            event["base_packets"] = json!(self.packets(stats.snd_una));
         }
-        json!({
-            "event": "interval",
-            "elapsed_ns": nanos(time),
-            "base_packets": self.packets(stats.snd_una),
-            "next_packets": self.packets(stats.snd_nxt),
-            "timeouts": stats.timeouts,
-            "fast_retransmits": stats.fast_retransmits,
-            "window_packets": stats.window,
-            "rate_bps": bps,
-            "srtt_ns": stats.srtt.map(nanos),
-        })
+        if self.columns != Columns::Received {
+            event["next_packets"] = json!(self.packets(stats.snd_nxt));
+        }
+        if self.columns == Columns::All {
+            event["timeouts"] = json!(stats.timeouts);
+            event["fast_retransmits"] = json!(stats.fast_retransmits);
+            event["window_packets"] = json!(stats.window);
+            event["srtt_ns"] = json!(stats.srtt.map(nanos));
+        }
+        event
     }
 
-    /// Writes the last row of `--csv`, which has the rest of the data. Returns the first failed
-    /// write.
+    /// Writes the last row of `--csv`, with the rest. Returns the first failed write.
     pub(crate) fn finish_csv(&mut self, now: Instant, stats: &SenderStats) -> Result<(), Failure> {
         let Some(mut csv) = self.csv.take() else { return Ok(()) };
         if self.last.0 != stats.snd_una {
@@ -287,7 +266,6 @@ impl Status {
         self.text(&format!("[{time:6.3}] <-- FIN-ACK {}{crc}", self.packets(stats.snd_nxt)));
     }
 
-    /// Prints the last two lines.
     pub(crate) fn finished(&self, stats: &SenderStats, protection: Option<Protection>) {
         let ideal = match self.ideal_bps(stats) {
             // The reference sender has always printed a rate.
@@ -312,12 +290,8 @@ impl Status {
         if !matches!(self.style, Style::Text { .. }) {
             return;
         }
-        let elapsed = stats.elapsed();
-        self.console.line(&format!(
-            "Main:\ttransfer finished in {:.3} sec, {:.2} Kbps, {remark}",
-            elapsed.as_secs_f64(),
-            rate_bps(stats.bytes_acked, elapsed).unwrap_or(0.0) / 1e3,
-        ));
+        let (seconds, kbps) = seconds_and_kbps(stats.bytes_acked, stats.elapsed());
+        self.console.line(&format!("Main:\ttransfer finished in {seconds:.3} sec, {kbps:.2} Kbps, {remark}"));
         self.console.line(line);
     }
 
@@ -326,12 +300,10 @@ impl Status {
         if !matches!(self.style, Style::Text { .. }) {
             return;
         }
-        let elapsed = stats.elapsed();
+        let (bytes, (seconds, kbps)) =
+            (stats.bytes_acked, seconds_and_kbps(stats.bytes_acked, stats.elapsed()));
         self.console.line(&format!(
-            "Main:\tinterrupted after {:.3} sec, {} bytes acknowledged, {:.2} Kbps",
-            elapsed.as_secs_f64(),
-            stats.bytes_acked,
-            rate_bps(stats.bytes_acked, elapsed).unwrap_or(0.0) / 1e3,
+            "Main:\tinterrupted after {seconds:.3} sec, {bytes} bytes acknowledged, {kbps:.2} Kbps"
         ));
     }
 
@@ -369,7 +341,6 @@ pub(crate) fn next_line(due: Instant, interval: Duration, now: Instant) -> Insta
     if now.saturating_duration_since(due) < interval / 2 { due + interval } else { now + interval }
 }
 
-/// Columns of the table.
 const COLUMNS: [&str; 9] = [
     "time_ns",
     "elapsed_ns",
@@ -436,7 +407,7 @@ mod tests {
         let stats = SenderStats { srtt: Some(Duration::from_millis(100)), ..SenderStats::default() };
         for (window, ideal) in [(10, 10.0 * 1464.0 * 80.0), (5000, 1e7 * 1464.0 / 1472.0)] {
             let (config, now) = (SenderConfig::new(window, link), rdt_udp::clock::now());
-            let status = Status::new(Console::default(), Style::Silent, now, &config, Format::Classic);
+            let status = Status::new(Console::default(), Style::Silent, now, &config);
             assert!((status.ideal_bps(&stats).unwrap() - ideal).abs() < 1.0, "W = {window}");
         }
     }

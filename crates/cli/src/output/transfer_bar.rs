@@ -6,13 +6,11 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-/// Interval between two updates of the progress bar.
 pub(crate) const UPDATE_INTERVAL: Duration = Duration::from_millis(100);
 
 const TEMPLATE: &str = "{prefix} {bar:30} {percent:>3} %  {mb}  {rate}  ETA {eta}";
 
-/// Progress bar of `rdt-send` on the standard error: share, rate and time left. Removed when it is
-/// dropped.
+/// Bar on the standard error: share, rate and time left. Removed when it is dropped.
 pub(crate) struct TransferBar(ProgressBar);
 
 impl TransferBar {
@@ -30,8 +28,7 @@ impl TransferBar {
         Some(Self(bar))
     }
 
-    /// Shows the number of acknowledged bytes. The first call follows the lines of the handshake,
-    /// which would be written behind a bar.
+    /// Shows the acknowledged bytes; after the lines of the handshake, which it would hide.
     pub(crate) fn show(&self, bytes: u64) {
         if self.0.is_hidden() {
             self.0.set_draw_target(ProgressDrawTarget::stderr());

@@ -23,8 +23,7 @@ const LINGER: Duration = Duration::from_secs(1);
 /// Limit on the bytes written to the store between two polls of the socket. Writing them takes a
 /// few tenths of a millisecond, in which a fast sender fills a large part of the socket's buffer.
 const BYTES_PER_POLL: usize = 1 << 20;
-/// Cost of serving one peer, counted in bytes towards [`BYTES_PER_POLL`], because the end of a
-/// transfer is logged.
+/// Cost of serving one peer towards [`BYTES_PER_POLL`]: the end of a transfer is logged.
 const COST_PER_PEER: usize = BYTES_PER_POLL / 256;
 /// Limit on the results of the writer thread that are handled between two polls of the socket.
 const RESULTS_PER_POLL: usize = 256;
@@ -44,13 +43,11 @@ pub(crate) struct ReceiverApp {
     complete: BTreeMap<Peer, Finished>,
     /// Transfers whose data is in the store, and whose writer thread has not reported the end.
     finishing: BTreeMap<Transfer, Finishing>,
-    /// With `exit_after_first`: peers whose transfers are finished, and whose FIN may be
-    /// retransmitted.
+    /// With `exit_after_first`: peers that have finished, and may retransmit their FIN.
     ended: BTreeSet<Peer>,
     /// True once this thread has no transfer left and accepts no new one.
     left: bool,
     pub(crate) totals: Totals,
-    /// Copies the counters for `--metrics`.
     pub(crate) publisher: Option<Publisher>,
     /// True if a transfer to the standard output ended early.
     pub(crate) cut_short: bool,
@@ -140,14 +137,12 @@ impl ReceiverApp {
         }
     }
 
-    /// Removes the unfinished transfer of `peer` from the queues.
     fn forget(&mut self, peer: Peer) {
         self.waiting.remove(&peer);
         self.complete.remove(&peer);
     }
 
-    /// Serves waiting peers round-robin, until the store is full or the socket must be polled.
-    /// Returns true if a peer was served.
+    /// Serves waiting peers round-robin, for a while. Returns true if a peer was served.
     fn serve_waiting(&mut self, now: Instant, server: &mut Server<Remote>) -> bool {
         let mut left = BYTES_PER_POLL;
         while left > 0 && !self.waiting.is_empty() && self.store.has_room() {
@@ -161,8 +156,7 @@ impl ReceiverApp {
         left < BYTES_PER_POLL
     }
 
-    /// Writes up to `most` bytes of `peer` to the store, and returns their number. The peer remains
-    /// queued if it has more.
+    /// Writes up to `most` bytes of `peer`, and returns their number. With more, it stays queued.
     fn serve(&mut self, now: Instant, server: &mut Server<Remote>, peer: Peer, most: usize) -> usize {
         let mut taken = 0;
         // The data may consist of several slices.
@@ -209,8 +203,7 @@ impl ReceiverApp {
             (Err(error), finishing) => {
                 self.cut_short |= self.store.is_stream();
                 match finishing {
-                    // The sender's connection has ended, and `peer` may have a new transfer, which
-                    // must not end.
+                    // Its connection has ended, and `peer` may have a new transfer, which must not end.
                     Some(Finishing { is_gone: true, .. }) => self.log_lost(peer, error),
                     Some(_) => self.give_up(now, server, peer, error),
                     None if self.store.is_at(transfer) => self.give_up(now, server, peer, error),
@@ -231,8 +224,7 @@ impl ReceiverApp {
         self.totals.finished += 1;
         self.totals.bytes += end.bytes;
         if self.exit_after_first {
-            // Before the line "finished" is printed: a program that reads the line must find new
-            // senders refused.
+            // First, as a program that reads the line "finished" must find new senders refused.
             self.ended.insert(peer);
             self.stop.close();
         }
@@ -244,14 +236,12 @@ impl ReceiverApp {
         match unsynced {
             _ if *is_gone => {}
             None => server.confirm(now, peer),
-            // The transfer is less durable than `--sync` promises, so its sender must not regard it
-            // as stored.
+            // It is less durable than `--sync` promises, so its sender must not count on it.
             Some(_) => server.refuse(now, peer, CloseReason::Storage),
         }
     }
 
-    /// Ends a transfer that cannot be stored. Its FIN remains unanswered, so that the sender does
-    /// not regard it as stored.
+    /// Ends a transfer that cannot be stored. Its FIN remains unanswered.
     fn give_up(&mut self, now: Instant, server: &mut Server<Remote>, peer: Peer, error: io::Error) {
         self.cut_short |= self.store.abort(peer);
         self.forget(peer);
@@ -260,7 +250,6 @@ impl ReceiverApp {
         self.log_lost(peer, error);
     }
 
-    /// Logs and counts a transfer that was not stored.
     fn log_lost(&mut self, peer: Peer, error: io::Error) {
         // A transfer that is refused is not an error of the program.
         let is_refused = Busy::is(&error);
@@ -271,12 +260,10 @@ impl ReceiverApp {
         }
     }
 
-    /// Graceful shutdown: refuses new peers on all threads, and waits for connected peers. Returns
-    /// the time of the next check, if one is needed.
+    /// Refuses new peers, and waits for connected ones. Returns the time of the next check.
     fn close(&mut self, now: Instant, server: &mut Server<Remote>) -> Option<Instant> {
         server.refuse_new();
-        // The standard output accepts one transfer, so other unfinished transfers do not delay the
-        // exit.
+        // A stream takes one transfer, so other unfinished transfers do not delay the exit.
         let under_way = server.has_unfinished() && !self.store.is_stream();
         if self.left || under_way || self.is_storing() {
             return None;
@@ -332,7 +319,6 @@ impl Application<Server<Remote>> for ReceiverApp {
     }
 }
 
-/// Transfer whose data is completely in the store.
 struct Finishing {
     end: Finished,
     /// True if its sender closed the connection or timed out.

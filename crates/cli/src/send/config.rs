@@ -4,13 +4,13 @@ use std::path::Path;
 
 use rdt_endpoint::files::suggested_name;
 use rdt_transport::congestion::Algorithm;
-use rdt_transport::{ConfigError, MAX_DATAGRAM, SenderConfig, StreamName};
+use rdt_transport::{ConfigError, MAX_DATAGRAM, SenderConfig, StreamName, Wire};
 
 use crate::Failure;
 use crate::args::form::Form;
 use crate::args::native::MAX_GIVE_UP;
 use crate::args::target::Target;
-use crate::args::{Format, Positional, SendArgs, usage};
+use crate::args::{Positional, SendArgs, usage};
 
 /// Smallest datagram of the native format, bytes: room for a SYN.
 const MIN_NATIVE_DATAGRAM: usize = 128;
@@ -22,7 +22,7 @@ pub(super) fn configure(args: &SendArgs, form: &Form<'_>) -> Result<SenderConfig
         ));
     }
     match (form.format, &form.positional) {
-        (Format::Classic, Some(positional)) => classic(args, positional),
+        (Wire::Classic, Some(positional)) => classic(args, positional),
         _ => native(args, form.positional.as_ref()),
     }
 }

@@ -10,7 +10,6 @@ use rdt_transport::{
 };
 use rdt_udp::UdpStats;
 
-use crate::args::Format;
 use crate::connection::idle_timeout;
 
 /// State of a transfer at its failure, from which the message is chosen.
@@ -20,10 +19,8 @@ pub(super) struct ErrorContext<'a> {
     pub(super) config: &'a SenderConfig,
     pub(super) stats: SenderStats,
     pub(super) socket: UdpStats,
-    /// Number of SYNs sent until one was answered, or so far.
     pub(super) syns: u64,
     pub(super) all_read: bool,
-    pub(super) format: Format,
 }
 
 impl ErrorContext<'_> {
@@ -71,7 +68,6 @@ impl ErrorContext<'_> {
         (phase, error, sentence)
     }
 
-    /// Returns the receiver as messages name it.
     fn receiver(&self) -> String {
         format!("{} ({})", self.host, self.address)
     }
@@ -105,7 +101,6 @@ impl ErrorContext<'_> {
         }
     }
 
-    /// Returns the message for a timeout.
     fn timeout(&self, packet: u64, attempts: u32) -> String {
         let (Self { host, config, socket, .. }, receiver) = (self, self.receiver());
         if socket.lost_too_big > 0 {
@@ -115,7 +110,7 @@ impl ErrorContext<'_> {
             );
         }
         if *host == "local" {
-            let native = self.format == Format::Native;
+            let native = config.wire == Wire::Native;
             let times = if native { String::new() } else { format!(" in {attempts} attempts") };
             return format!("the link that was asked for let no answer through{times}");
         }
@@ -139,7 +134,6 @@ impl ErrorContext<'_> {
         )
     }
 
-    /// Returns the message for a native receiver that was silent for `time`.
     fn silence_of(&self, time: Duration, gone: &str) -> String {
         format!(
             "the receiver at {} stopped answering: no answer for {:.1} s, {} bytes were acknowledged{gone}",
@@ -149,7 +143,6 @@ impl ErrorContext<'_> {
         )
     }
 
-    /// Returns the message for a timeout after the handshake.
     fn silence(&self, packet: u64, attempts: u32) -> String {
         let Self { config, stats, socket, .. } = self;
         let (receiver, size) = (self.receiver(), config.packet_size);
@@ -233,7 +226,6 @@ mod tests {
             socket: UdpStats::default(),
             syns: 2,
             all_read: true,
-            format: Format::Native,
         };
         for (end, phase, status, part) in [
             (Closed::Version(Versions::OURS), Phase::Connect, 8, "update the older of the two"),

@@ -9,7 +9,7 @@ use rdt_transport::{
     Ecn, Endpoint, FramePool, InitiatorConfig, Observer, SenderConfig, SenderStats, TransmitBuf,
 };
 
-use super::sending::{Progress, Sending};
+use super::sending::{Outcome, Progress, Sending};
 use crate::connection::{Protection, idle_timeout};
 use crate::source::{Sink, Source, fill};
 
@@ -38,7 +38,6 @@ impl NativeSender {
     }
 }
 
-/// Returns the configuration of a connection for one transfer.
 pub(crate) fn config_of(sender: SenderConfig, unencrypted: bool) -> ConnectionConfig {
     ConnectionConfig {
         idle_timeout: idle_timeout(&sender),
@@ -49,7 +48,6 @@ pub(crate) fn config_of(sender: SenderConfig, unencrypted: bool) -> ConnectionCo
     }
 }
 
-/// Returns the configuration for one address.
 fn limited(config: &ConnectionConfig, handshake_give_up: Duration) -> ConnectionConfig {
     let sender = SenderConfig { handshake_give_up, ..config.sender.clone() };
     ConnectionConfig { sender, ..config.clone() }
@@ -76,10 +74,10 @@ impl Sending for NativeSender {
         loop {
             return Some(match self.poll_event()? {
                 ConnectionEvent::Connected { .. } => Progress::Connected { rtt: None },
-                ConnectionEvent::Delivered { .. } => Progress::Finished { crc: None },
+                ConnectionEvent::Delivered { .. } => Progress::Ended(Outcome::Finished { crc: None }),
                 // Already reported as `Finished`, or caused by `abort`.
                 ConnectionEvent::Closed(Closed::Finished | Closed::Local) => continue,
-                ConnectionEvent::Closed(closed) => Progress::Closed(closed),
+                ConnectionEvent::Closed(closed) => Progress::Ended(Outcome::Closed(closed)),
                 _ => continue,
             });
         }

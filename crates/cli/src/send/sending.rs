@@ -10,26 +10,20 @@ use rdt_transport::{
 use crate::connection::Protection;
 use crate::source::{Sink, Source, fill};
 
-/// Sender of one transfer.
 pub(crate) trait Sending: Endpoint<Peer = ()> {
-    /// Reports packets and timers to `observer` from now on.
     fn observe(&mut self, observer: Box<dyn Observer>);
 
-    /// Opens the transfer again, to another address of the receiver or with other `keys`. The
-    /// receiver gets `give_up` for an answer.
+    /// Opens the transfer to another address or with other `keys`, `give_up` to answer.
     fn open_again(&mut self, now: Instant, give_up: Duration, keys: Option<InitiatorConfig>);
 
-    /// Returns the next step of the transfer.
     fn progress(&mut self) -> Option<Progress>;
 
-    /// Reads from `source` as much as there is room for. At its end, ends the stream and sets
-    /// `source` to `None`.
+    /// Reads from `source` what fits. At its end, ends the stream and sets `source` to `None`.
     fn fill(&mut self, now: Instant, source: &mut Option<Box<dyn Source>>) -> io::Result<()>;
 
     /// Ends the transfer. A native receiver gets a CLOSE.
     fn abort(&mut self, now: Instant);
 
-    /// Returns the number of SYNs sent, until the handshake is complete.
     fn syns(&self) -> u64;
 
     fn stats(&self) -> SenderStats;
@@ -38,17 +32,28 @@ pub(crate) trait Sending: Endpoint<Peer = ()> {
     fn protection(&self) -> Option<Protection>;
 }
 
-/// Step of a transfer.
 pub(crate) enum Progress {
     /// The handshake is complete. `rtt`, if given, is printed as the handshake's duration.
-    Connected { rtt: Option<Duration> },
-    /// The receiver has confirmed the transfer; `crc` is the CRC-32 in its FIN-ACK, in a format
-    /// that has one.
-    Finished { crc: Option<u32> },
-    /// The transfer failed.
-    Failed { phase: Phase, error: TransferError },
+    Connected {
+        rtt: Option<Duration>,
+    },
+    Ended(Outcome),
+}
+
+/// End of a transfer.
+pub(crate) enum Outcome {
+    /// Confirmed by the receiver, with the CRC-32 of its FIN-ACK in a format that has one.
+    Finished {
+        crc: Option<u32>,
+    },
+    Failed {
+        phase: Phase,
+        error: TransferError,
+    },
     /// The connection ended before the transfer was confirmed.
     Closed(Closed),
+    Unreadable(io::Error),
+    Interrupted,
 }
 
 impl Sending for Sender {
@@ -64,8 +69,8 @@ impl Sending for Sender {
         Some(match self.poll_event()? {
             // The RTT of the last SYN is printed, as by the reference sender.
             SenderEvent::Connected { rtt } => Progress::Connected { rtt: Some(rtt) },
-            SenderEvent::Finished { crc } => Progress::Finished { crc: Some(crc) },
-            SenderEvent::Failed { phase, error } => Progress::Failed { phase, error },
+            SenderEvent::Finished { crc } => Progress::Ended(Outcome::Finished { crc: Some(crc) }),
+            SenderEvent::Failed { phase, error } => Progress::Ended(Outcome::Failed { phase, error }),
         })
     }
 

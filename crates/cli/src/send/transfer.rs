@@ -2,7 +2,6 @@
 //! outcome to an exit code.
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,18 +9,19 @@ use rdt_endpoint::thread::{run, send_memory, send_rest};
 use rdt_program::{Console, Stop, talk};
 use rdt_transport::{
     Closed, ConfigError, FramePool, InitiatorConfig, Observer, Phase, SenderConfig, SenderStats,
-    TransferError,
+    TransferError, Wire,
 };
 use rdt_trust::{ADDRESS_GIVE_UP, Attempt, AttemptEnd, Candidates, ChangedKeyProof, Dialer, bind_towards};
 use rdt_udp::{Connected, SocketError, UdpIo, UdpOptions, UdpStats, Waiter, clock};
 
-use super::app::{Outcome, SenderApp};
+use super::app::SenderApp;
 use super::error_text::ErrorContext;
-use super::sending::Sending;
-use crate::args::Format;
+use super::sending::{Outcome, Sending};
+use crate::args::Switch;
 use crate::data::Data;
 use crate::exit::{CHECKSUM, transfer_failure};
-use crate::measure::{Measure, Wanted};
+use crate::host::Found;
+use crate::lines::Lines;
 use crate::output::counters::{idle_line, idle_share};
 use crate::output::format::{megabytes, ms};
 use crate::output::limit::Limited;
@@ -36,24 +36,13 @@ use crate::output::summary::{ChecksumCheck, Summary};
 use crate::output::transfer_bar::TransferBar;
 use crate::parallel::Ended;
 use crate::socket::FLUSH_TIMEOUT;
-use crate::{Failure, SendArgs, resources};
-
-/// Receiver, and the socket for it.
-#[derive(Clone, Copy)]
-pub(crate) struct Remote<'a> {
-    pub(crate) host: &'a str,
-    /// Addresses to try, in order; at least one.
-    pub(crate) addresses: &'a [SocketAddr],
-    pub(crate) options: UdpOptions,
-}
+use crate::{Failure, SendArgs, resources, socket};
 
 pub(crate) struct Transfer<S> {
-    host: String,
-    address: SocketAddr,
     candidates: Candidates<Closed>,
     key_proof: ChangedKeyProof<Closed>,
     is_debug: bool,
-    format: Format,
+    is_local: bool,
     config: SenderConfig,
     /// Check of the receiver's key; `None` without encryption, and for HOST `local`.
     dialer: Option<Arc<Dialer>>,
@@ -67,29 +56,25 @@ pub(crate) struct Transfer<S> {
     qlog: Option<QlogFile>,
 }
 
-/// Parts of a transfer that do not depend on the type of its sender.
-pub(crate) struct Plan {
-    pub(crate) format: Format,
-    pub(crate) config: SenderConfig,
-    pub(crate) dialer: Option<Arc<Dialer>>,
-    pub(crate) data: Data,
-    pub(crate) status: Status,
-    pub(crate) start: Instant,
-    /// Set by Ctrl-C.
-    pub(crate) stop: Stop,
-}
-
 impl<S: Sending> Transfer<S> {
     /// Prepares a transfer. `open` creates its sender, which gives the first address so much time
-    /// for an answer. Its stream takes frames from the pool.
+    /// for an answer. Its stream takes frames from the pool. Ctrl-C sets `stop`.
     pub(crate) fn open(
         args: &SendArgs,
-        remote: Remote<'_>,
-        plan: Plan,
+        found: &Found,
+        config: SenderConfig,
+        (data, mut status, stop): (Data, Status, Stop),
         open: impl FnOnce(SenderConfig, Duration, FramePool) -> Result<S, ConfigError>,
     ) -> Result<Self, Failure> {
-        let Remote { host, addresses, options } = remote;
-        let Plan { format, config, dialer, data, mut status, start, stop } = plan;
+        let options = UdpOptions {
+            by_reference: args.zero_copy == Switch::On,
+            ..socket::of_sender(&config, args.socket_buffer, args.offload.options())
+        };
+        let addresses = match config.wire {
+            // As the reference does.
+            Wire::Classic => &found.addresses[..1],
+            Wire::Native => &found.addresses[..],
+        };
         let io = bind_towards(addresses, |any| UdpIo::bind(any, options))?;
         let is_ipv4 = io.local_addr().is_ok_and(|local| local.is_ipv4());
         let reached: Vec<_> = addresses.iter().copied().filter(|to| to.is_ipv4() || !is_ipv4).collect();
@@ -99,31 +84,28 @@ impl<S: Sending> Transfer<S> {
         let waiter = Waiter::new(io.socket(), Duration::ZERO).map_err(SocketError::Receive)?;
         stop.add(waiter.waker());
         let input = data.name();
-        let bar = bar(args, format, &data);
-        let measure = Measure::new(Wanted::of(args));
+        let bar = bar(args, config.wire, &data);
         let source = data.source(waiter.waker()).map_err(|error| Failure::input(&input, &error))?;
         let mut socket = Connected::new(io, address);
         let sender = open(config.clone(), give_up, send_memory(&mut socket)).map_err(Failure::usage)?;
-        let create = |path| QlogFile::create(path, args.force, start, &reached, &config);
+        let create = |path| QlogFile::create(path, args.force, status.start, &reached, &config);
         let qlog = args.qlog.as_deref().map(create).transpose()?;
         status.csv = args.csv.as_deref().map(|path| CsvFile::create(path, args.force)).transpose()?;
-        let source = measure.gated(source);
-        let mut sending = SenderApp::new(args, host, address, (measure, source), (status, start, stop));
-        sending.show(bar);
+        let mut lines = Lines::new(args, address, status);
+        lines.show(bar);
+        let source = Some(lines.measure.gated(source));
         let mut transfer = Self {
-            host: host.into(),
-            address,
             candidates,
             key_proof: ChangedKeyProof::default(),
             is_debug: args.debug,
-            format,
+            is_local: found.local.is_some(),
             config,
-            dialer,
+            dialer: found.dialer.clone(),
             sender,
             socket,
             earlier: UdpStats::default(),
             waiter,
-            sending,
+            sending: SenderApp { lines, source, stop, syns: 0, end: None },
             input,
             qlog,
         };
@@ -132,7 +114,7 @@ impl<S: Sending> Transfer<S> {
     }
 
     pub(crate) fn run(&mut self) -> Result<(), SocketError> {
-        self.sending.opened(clock::now(), self.address);
+        self.sending.lines.opened(clock::now(), self.is_local);
         loop {
             run(&mut self.sender, &mut self.socket, &mut self.sending, &mut self.waiter)?;
             if !self.try_again() {
@@ -160,12 +142,12 @@ impl<S: Sending> Transfer<S> {
                     self.open_again(now, attempt, None);
                     return true;
                 }
-                Err(last) => (self.address, failure) = last,
+                Err(last) => (self.sending.lines.address, failure) = last,
             }
         }
         match self.key_proof.next(self.dialer.as_deref(), failure, |closed| Some(closed)) {
             Ok(keys) => {
-                let attempt = Attempt { address: self.address, give_up: ADDRESS_GIVE_UP };
+                let attempt = Attempt { address: self.sending.lines.address, give_up: ADDRESS_GIVE_UP };
                 self.open_again(now, attempt, Some(keys));
                 true
             }
@@ -179,8 +161,8 @@ impl<S: Sending> Transfer<S> {
     fn open_again(&mut self, now: Instant, attempt: Attempt, keys: Option<InitiatorConfig>) {
         let Attempt { address, give_up } = attempt;
         self.sending.end = None;
-        self.sending.opened(now, address);
-        self.address = address;
+        self.sending.lines.address = address;
+        self.sending.lines.opened(now, self.is_local);
         self.earlier = self.socket.io().stats();
         self.socket.set_peer(address);
         self.sender.open_again(now, give_up, keys);
@@ -190,15 +172,14 @@ impl<S: Sending> Transfer<S> {
     fn observe(&mut self) {
         let mut observers: Vec<Box<dyn Observer>> = Vec::new();
         if self.is_debug {
-            let (start, peer) = (self.sending.start, self.address);
+            let (start, peer) = (self.sending.lines.status.start, self.sending.lines.address);
             observers.push(Box::new(PacketLog { console: Console::default(), start, peer }));
         }
         observers.extend(self.qlog.as_ref().map(QlogFile::observer));
-        observers.push(Box::new(self.sending.measure.rtt().recorder()));
+        observers.push(Box::new(self.sending.lines.measure.rtt().recorder()));
         self.sender.observe(Box::new(observers));
     }
 
-    /// Prints the last lines.
     pub(crate) fn end(&mut self, end: Result<(), SocketError>, receiver: Option<&ReceiverReport>) -> Ended {
         let stats = self.sender.stats();
         let end = match end {
@@ -209,33 +190,32 @@ impl<S: Sending> Transfer<S> {
             Outcome::Finished { crc } => (true, crc),
             _ => (false, None),
         };
-        let counted = self.sending.measure.counted(stats.clone());
+        let counted = self.sending.lines.measure.counted(stats.clone());
         let failure = self.failure(end, &counted);
         let failure = qlog_file::finish(self.qlog.take(), failure);
-        let failure = or_unwritten(failure, self.sending.status.finish_csv(clock::now(), &stats));
+        let failure = or_unwritten(failure, self.sending.lines.status.finish_csv(clock::now(), &stats));
         let ran = stats.handshake_rtt.is_some() || receiver.is_some();
-        if ran && !self.sending.status.is_quiet() {
+        if ran && !self.sending.lines.status.is_quiet() {
             self.print_report(&counted, receiver);
         }
         let summary = Summary {
-            host: &self.host,
-            address: Some(self.address),
+            host: &self.sending.lines.host,
+            address: Some(self.sending.lines.address),
             config: &self.config,
             stats: &counted,
-            measure: &self.sending.measure,
-            status: &self.sending.status,
+            measure: &self.sending.lines.measure,
+            status: &self.sending.lines.status,
             socket: Some(&self.socket),
             failure: failure.as_ref(),
             crc_received,
             is_confirmed,
             protection: self.sender.protection(),
-            format: self.format,
             receiver,
         };
         let summary = summary.json();
-        self.sending.status.summary(summary.clone());
+        self.sending.lines.status.summary(summary.clone());
         let limited = Limited::of(&self.config, &counted);
-        let rtt = self.sending.measure.rtt().quantiles();
+        let rtt = self.sending.lines.measure.rtt().quantiles();
         Ended { counted, limited, rtt, summary, failure }
     }
 
@@ -243,26 +223,27 @@ impl<S: Sending> Transfer<S> {
     fn failure(&mut self, outcome: Outcome, stats: &SenderStats) -> Option<Failure> {
         match outcome {
             Outcome::Finished { crc } => {
-                self.sending.status.finished(stats, self.sender.protection());
+                self.sending.lines.status.finished(stats, self.sender.protection());
                 check_sum(stats.crc, crc?)
             }
             Outcome::Failed { phase, error } => {
                 let sentence = self.error_context().sentence(&error);
                 let failure = transfer_failure(phase, error, sentence);
-                self.sending.status.failed(phase, &failure);
+                self.sending.lines.status.failed(phase, &failure);
                 Some(failure)
             }
             Outcome::Closed(closed) => {
                 let (phase, error, sentence) = self.error_context().closed(&closed);
-                let refusal = self.dialer.as_ref().and_then(|dialer| dialer.refusal(&self.host, &closed));
+                let refusal =
+                    self.dialer.as_ref().and_then(|dialer| dialer.refusal(&self.sending.lines.host, &closed));
                 let failure = refusal.map_or_else(|| transfer_failure(phase, error, sentence), Failure::from);
-                self.sending.status.failed(phase, &failure);
+                self.sending.lines.status.failed(phase, &failure);
                 Some(failure)
             }
             Outcome::Unreadable(error) => Some(Failure::input(&self.input, &error)),
             Outcome::Interrupted => {
                 // The line counts from the line before it, the omitted start included.
-                self.sending.status.interrupted(clock::now(), &self.sender.stats());
+                self.sending.lines.status.interrupted(clock::now(), &self.sender.stats());
                 Some(Failure::interrupted())
             }
         }
@@ -279,8 +260,8 @@ impl<S: Sending> Transfer<S> {
         if let Some(limited) = Limited::of(&self.config, stats) {
             talk(&limited.sentence());
         }
-        if let Some(loaded) = self.sending.measure.rtt().quantiles() {
-            talk(&rtt_line(self.sending.measure.idle(), &loaded));
+        if let Some(loaded) = self.sending.lines.measure.rtt().quantiles() {
+            talk(&rtt_line(self.sending.lines.measure.idle(), &loaded));
         }
         if let Some(peak) = resources::memory().peak {
             talk(&format!("peak memory of the process: {:.2} MB", megabytes(peak)));
@@ -294,14 +275,13 @@ impl<S: Sending> Transfer<S> {
 
     fn error_context(&self) -> ErrorContext<'_> {
         ErrorContext {
-            host: &self.host,
-            address: self.address,
+            host: &self.sending.lines.host,
+            address: self.sending.lines.address,
             config: &self.config,
             stats: self.sender.stats(),
             socket: errors_since(self.earlier, self.socket.io().stats()),
             syns: if self.sending.syns > 0 { self.sending.syns } else { self.sender.syns() },
             all_read: self.sending.source.is_none(),
-            format: self.format,
         }
     }
 
@@ -317,31 +297,28 @@ impl<S: Sending> Transfer<S> {
             SocketError::Receive(e) => ("<--", "recvfrom", TransferError::FailedRecv(number(e))),
             other => unreachable!("a bound socket does not fail to bind: {other}"),
         };
-        let time = clock::now().saturating_duration_since(self.sending.start).as_secs_f64();
+        let time = clock::now().saturating_duration_since(self.sending.lines.status.start).as_secs_f64();
         if let TransferError::FailedSend(number) | TransferError::FailedRecv(number) = error {
-            self.sending.status.text(&format!("[{time:6.3}] {arrow} failed {verb} with {number}"));
+            self.sending.lines.status.text(&format!("[{time:6.3}] {arrow} failed {verb} with {number}"));
         }
         Outcome::Failed { phase, error }
     }
 }
 
-/// Returns the line of the round trips with load, and without it if they were measured.
 fn rtt_line(idle: Option<RttQuantiles>, loaded: &RttQuantiles) -> String {
     let idle = idle.map(|idle| format!("idle {:.3} ms, with load ", ms(idle.p50)));
     format!("round trip {}{loaded}", idle.unwrap_or_default())
 }
 
-/// Returns the bar of a native transfer of a file on a terminal, unless an option asks for lines or
-/// for silence.
-fn bar(args: &SendArgs, format: Format, data: &Data) -> Option<TransferBar> {
+/// Returns the bar of a native transfer of a file on a terminal, unless options ask for lines.
+fn bar(args: &SendArgs, wire: Wire, data: &Data) -> Option<TransferBar> {
     let Data::File { name, bytes, .. } = data else { return None };
     let has_lines = args.interval.is_some() || args.debug || args.json;
-    let is_wanted = format != Format::Classic && !has_lines && !args.quiet && args.parallel == 1;
+    let is_wanted = wire == Wire::Native && !has_lines && !args.quiet && args.parallel == 1;
     is_wanted.then(|| TransferBar::on_terminal(name, *bytes)).flatten()
 }
 
-/// Returns the counters of a socket with the ICMP errors since `earlier` alone: those before were
-/// caused by another address.
+/// Leaves out the ICMP errors until `earlier`, which another address caused.
 fn errors_since(earlier: UdpStats, now: UdpStats) -> UdpStats {
     UdpStats { unreachable: now.unreachable - earlier.unreachable, ..now }
 }
