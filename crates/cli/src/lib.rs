@@ -4,7 +4,7 @@
 //! | folder | contents |
 //! |---|---|
 //! | `args/` | command lines, read into typed values |
-//! | `frame.rs`, `lines.rs` | `rdt-send`, from the data to the last line, for all kinds of transfers |
+//! | `frame.rs`, `lines.rs` | `rdt-send`, from the data to the last line, whatever it sends |
 //! | `compare.rs` | `rdt-send compare` |
 //! | `send/` | `rdt-send`: configuration, transfer, embedded receiver |
 //! | `recv/` | `rdt-recv`: threads, application, store |

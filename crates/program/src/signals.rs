@@ -11,8 +11,8 @@ use tokio::sync::watch;
 
 use crate::exit;
 
-/// Calls `handler` on a thread of its own at each Ctrl-C, termination signal or closed terminal, and
-/// on Linux for Ctrl-\\ (SIGQUIT) too.
+/// Calls `handler` on a thread of its own at each Ctrl-C, termination signal or closed terminal,
+/// and on Linux for Ctrl-\\ (SIGQUIT) too.
 pub fn on_interrupt_or_quit(handler: impl FnMut() + Send + 'static) -> Result<(), ctrlc::Error> {
     ctrlc::set_handler(handler)?;
     #[cfg(target_os = "linux")]

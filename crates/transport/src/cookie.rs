@@ -37,8 +37,8 @@ impl CookieKey {
         self.mac_of(now_s / Self::SLOT_S, peer, connection_id).finalize().into_bytes().into()
     }
 
-    /// True if [`issue`](Self::issue) made the cookie, or one that begins with it, for the same peer
-    /// and connection in this slot or the one before. The comparison takes constant time.
+    /// True if [`issue`](Self::issue) made the cookie, or one that begins with it, for the same
+    /// peer and connection in this slot or the one before. The comparison takes constant time.
     pub fn verify(&self, cookie: &[u8], now_s: u64, peer: &[u8], connection_id: u64) -> bool {
         let good = |slot| self.mac_of(slot, peer, connection_id).verify_truncated_left(cookie).is_ok();
         let slot = now_s / Self::SLOT_S;

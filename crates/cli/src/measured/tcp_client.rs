@@ -237,7 +237,7 @@ impl SendingSide<'_> {
         Ok(message)
     }
 
-    /// Does what is due. Returns true if the data must end now. `is_end`: all data has been written.
+    /// Does what is due. Returns true if the data must end now. `is_end`: all data is written.
     fn step(
         &mut self,
         transfer: &mut MeasuredTransfer<'_>,

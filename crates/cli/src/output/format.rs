@@ -28,7 +28,7 @@ pub(crate) fn rate_bps(bytes: u64, time: Duration) -> Option<f64> {
     (!time.is_zero()).then(|| bytes as f64 * 8.0 / time.as_secs_f64())
 }
 
-/// Returns a time in seconds and the rate of so many bytes in it, 0 if it is zero.
+/// Returns a time in seconds and the rate of these bytes in it, 0 if it is zero.
 pub(crate) fn seconds_and_kbps(bytes: u64, time: Duration) -> (f64, f64) {
     (time.as_secs_f64(), rate_bps(bytes, time).unwrap_or(0.0) / 1e3)
 }

@@ -223,7 +223,7 @@ impl Status {
         )
     }
 
-    /// Begins the next interval. Returns the time since the handshake, and the rate of the last one.
+    /// Begins the next interval. Returns the time since the handshake, and the last rate.
     fn measure(&mut self, now: Instant, stats: &SenderStats) -> (Duration, Option<f64>) {
         let (base, at) = self.last;
         self.last = (stats.snd_una, now);

@@ -203,7 +203,7 @@ impl ReceiverApp {
             (Err(error), finishing) => {
                 self.cut_short |= self.store.is_stream();
                 match finishing {
-                    // Its connection has ended, and `peer` may have a new transfer, which must not end.
+                    // `peer` may have a new connection, whose transfer must not end.
                     Some(Finishing { is_gone: true, .. }) => self.log_lost(peer, error),
                     Some(_) => self.give_up(now, server, peer, error),
                     None if self.store.is_at(transfer) => self.give_up(now, server, peer, error),

@@ -135,7 +135,11 @@ impl Counters {
         }
         let dropped = dropped(stats).map(|(cause, count)| ([("cause", cause)], count));
         samples.counters("rdt_recv_dropped_datagrams", "Datagrams not used, by cause", dropped)?;
-        let directions = [("forward", &stats.forward), ("reverse", &stats.reverse)];
+        self.add_links(samples)
+    }
+
+    fn add_links(&self, samples: &mut Samples<'_>) -> fmt::Result {
+        let directions = [("forward", &self.stats.forward), ("reverse", &self.stats.reverse)];
         let fates = directions.into_iter().flat_map(|(direction, ledger)| {
             [
                 ("delivered", ledger.delivered),

@@ -92,7 +92,7 @@ pub(crate) struct Transfer {
     pub(crate) peer: Peer,
 }
 
-/// Why the store has no place now: the sender is told that the receiver is busy, not that it failed.
+/// Why the store has no place now. The sender is told that the receiver is busy, not broken.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Busy {
     #[error("the output takes one transfer only")]
@@ -197,8 +197,8 @@ impl Store {
     }
 
     /// Completes the transfer of `peer`, all of whose bytes were queued. Must be called only if
-    /// [`Store::has_room`]: a peer can send any number of empty transfers. [`Store::poll`] later returns the result of the returned transfer;
-    /// `None` means that there will be no result.
+    /// [`Store::has_room`], because a peer can send any number of empty transfers. Returns the
+    /// transfer whose result [`Store::poll`] will return; `None` if there will be no result.
     pub(crate) fn finish(&mut self, peer: Peer) -> io::Result<Option<Transfer>> {
         let transfer = if self.writer.is_some() { self.begin(peer)? } else { None };
         let name = self.incoming.remove(&peer).and_then(|incoming| incoming.name);

@@ -66,10 +66,7 @@ impl<S: Sending> Transfer<S> {
         (data, mut status, stop): (Data, Status, Stop),
         open: impl FnOnce(SenderConfig, Duration, FramePool) -> Result<S, ConfigError>,
     ) -> Result<Self, Failure> {
-        let options = UdpOptions {
-            by_reference: args.zero_copy == Switch::On,
-            ..socket::of_sender(&config, args.socket_buffer, args.offload.options())
-        };
+        let options = socket_options(args, &config);
         let addresses = match config.wire {
             // As the reference does.
             Wire::Classic => &found.addresses[..1],
@@ -302,6 +299,13 @@ impl<S: Sending> Transfer<S> {
             self.sending.lines.status.text(&format!("[{time:6.3}] {arrow} failed {verb} with {number}"));
         }
         Outcome::Failed { phase, error }
+    }
+}
+
+fn socket_options(args: &SendArgs, config: &SenderConfig) -> UdpOptions {
+    UdpOptions {
+        by_reference: args.zero_copy == Switch::On,
+        ..socket::of_sender(config, args.socket_buffer, args.offload.options())
     }
 }
 
