@@ -124,16 +124,17 @@ fn compare(
         Relation::More => (above(0.0), below(0.0), estimate.abs()),
         Relation::Less => (below(0.0), above(0.0), estimate.abs()),
         Relation::WithinFraction(_) | Relation::WithinAmount(_) => {
-            let margin = match relation {
-                Relation::WithinFraction(by) if is_ratio => by.ln_1p(),
+            let [low, high] = match relation {
+                Relation::WithinFraction(by) if is_ratio => [(-by.min(1.0)).ln_1p(), by.ln_1p()],
                 Relation::WithinFraction(by) => {
-                    by * scope.value(right, &scope.repetitions(&[left, right]))?.abs()
+                    let margin = by * scope.value(right, &scope.repetitions(&[left, right]))?.abs();
+                    [-margin, margin]
                 }
-                Relation::WithinAmount(by) => by,
-                Relation::Less | Relation::More => 0.0,
+                Relation::WithinAmount(by) => [-by, by],
+                Relation::Less | Relation::More => [0.0; 2],
             };
-            let outside = above(margin).min(below(-margin));
-            (equivalent(estimate, standard_error, degrees, margin), outside, (margin - estimate.abs()).abs())
+            let p_for = equivalent(estimate, standard_error, degrees, [low, high]);
+            (p_for, above(high).min(below(low)), (high - estimate).min(estimate - low).abs())
         }
     };
     // Without spread the answer is certain, and equal sides are neither less nor more.

@@ -67,11 +67,16 @@ pub fn pairing_gain(a: &[f64], b: &[f64]) -> Option<f64> {
     (a.len() == b.len() && unpaired > 0.0).then_some(standard_deviation(&differences)?.powi(2) / unpaired)
 }
 
-/// Returns the larger p value of two one-sided tests that a mean is above `-margin` and below
-/// `margin`. If it is small, the mean is equivalent to zero.
-pub fn equivalent(estimate: f64, standard_error: f64, degrees: f64, margin: f64) -> f64 {
+/// Returns the larger p value of two one-sided tests that a mean is above `low` and below `high`. If
+/// it is small, the mean is equivalent to all values between them. Without a standard error the
+/// bounds themselves are equivalent too, whatever their rounding.
+pub fn equivalent(estimate: f64, standard_error: f64, degrees: f64, [low, high]: [f64; 2]) -> f64 {
+    if standard_error == 0.0 {
+        let rounding = 1e-9 * high.abs();
+        return if (low - rounding..=high + rounding).contains(&estimate) { 0.0 } else { 1.0 };
+    }
     let one_sided = |distance: f64| beyond(distance, standard_error, degrees);
-    one_sided(margin - estimate).max(one_sided(margin + estimate))
+    one_sided(high - estimate).max(one_sided(estimate - low))
 }
 
 /// Returns the one-sided p value of an estimate that lies `distance` beyond a bound. It is small if
@@ -134,10 +139,10 @@ mod tests {
 
     #[test]
     fn equivalence_needs_a_narrow_interval_around_zero() {
-        near(equivalent(0.0, 1.0, 10.0, 2.228_138_9), 0.025);
-        assert!(equivalent(0.5, 0.1, 30.0, 1.0) < 1e-4);
-        assert!(equivalent(1.5, 0.1, 30.0, 1.0) > 0.99);
-        assert!(equivalent(0.0, 2.0, 30.0, 1.0) > 0.3);
+        near(equivalent(0.0, 1.0, 10.0, [-2.228_138_9, 2.228_138_9]), 0.025);
+        assert!(equivalent(0.5, 0.1, 30.0, [-1.0, 1.0]) < 1e-4);
+        assert!(equivalent(1.5, 0.1, 30.0, [-1.0, 1.0]) > 0.99);
+        assert!(equivalent(0.0, 2.0, 30.0, [-1.0, 1.0]) > 0.3);
     }
 
     #[test]
