@@ -270,7 +270,8 @@ pub(super) fn parse_quantity(text: &str) -> Option<f64> {
         return number.is_finite().then_some(number);
     }
     if let Some(points) = text.strip_suffix("points").or_else(|| text.strip_suffix('%')) {
-        return points.trim().parse::<f64>().ok().map(|points| points / 100.0);
+        let points = points.trim().parse::<f64>().ok().filter(|it| it.is_finite());
+        return points.map(|points| points / 100.0);
     }
     let rate = rdt_emulator::parse_bitrate(text).map(rdt_emulator::Bitrate::as_bps_f64);
     let time = rdt_emulator::parse_duration(text).map(|time| time.as_secs_f64());
@@ -384,7 +385,7 @@ fn check_arithmetic(left: &str, right: &str) -> Result<(), String> {
     let both = value(left).zip(value(right));
     let (computed, written) =
         both.ok_or("write numbers and + - * / on the left of '=', and one number on the right")?;
-    let mantissa = right.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let mantissa = right.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == '%');
     let mantissa = mantissa.split_once('e').map_or(mantissa, |(mantissa, _)| mantissa);
     let decimals = mantissa.split_once('.').map_or(0, |(_, decimals)| decimals.len());
     let last_digit = 0.1_f64.powi(i32::try_from(decimals).unwrap_or(0));
