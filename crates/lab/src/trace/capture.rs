@@ -202,7 +202,7 @@ impl State {
         self.interfaces.push(index.map(|index| Interface {
             index,
             link: block.linktype,
-            resolution: block.ts_resolution().unwrap_or(1_000_000).max(1),
+            resolution: units_in_a_second(block.if_tsresol),
             offset_s: block.ts_offset(),
         }));
     }
@@ -231,4 +231,13 @@ fn note(packet: &EnhancedPacketBlock<'_>) -> Note {
         }
     }
     note
+}
+
+/// Returns the resolution of the option `if_tsresol`: a power of ten, or with the highest bit one
+/// of two. pcap-parser 0.17 returns none for powers of two. One beyond 64 bits counts as
+/// microseconds, the default.
+fn units_in_a_second(option: u8) -> u64 {
+    let power = u32::from(option & 0x7F);
+    let units = if option & 0x80 == 0 { 10_u64.checked_pow(power) } else { 1_u64.checked_shl(power) };
+    units.unwrap_or(1_000_000)
 }
