@@ -2,12 +2,15 @@
 
 mod commands;
 mod compare;
+mod directions;
 mod export;
 mod foreign;
+mod merge;
 mod process;
 #[cfg(target_os = "linux")]
 mod report;
 mod scale;
 mod schema;
+mod stopping;
 mod store;
 mod sweep;
