@@ -60,9 +60,9 @@ pub enum Expression {
     Metric(Metric),
     /// Quantile over the repetitions, 0 to 1. It has one value for all repetitions.
     Quantile(f64, Metric),
-    /// Ratio of geometric means: at the second level of a factor to those at the first. With several
-    /// factors, cells where an even number of them is at the first level are above the line. The
-    /// interaction of two is the root of the ratio of their ratios.
+    /// Ratio of geometric means: at the second level of a factor to those at the first. With
+    /// several factors, cells where an even number of them is at the first level are above the
+    /// line. The interaction of two is the root of the ratio of their ratios.
     Effect(Metric, Vec<String>),
     /// Prediction of a model, for a flow or the only one, as the mean over the cells that match.
     Theory(String, Option<String>, Selection),

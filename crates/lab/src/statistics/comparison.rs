@@ -67,8 +67,8 @@ pub fn pairing_gain(a: &[f64], b: &[f64]) -> Option<f64> {
     (a.len() == b.len() && unpaired > 0.0).then_some(standard_deviation(&differences)?.powi(2) / unpaired)
 }
 
-/// Returns the larger p value of two one-sided tests that a mean is above `low` and below `high`. If
-/// it is small, the mean is equivalent to all values between them. Without a standard error the
+/// Returns the larger p value of two one-sided tests that a mean is above `low` and below `high`.
+/// If it is small, the mean is equivalent to all values between them. Without a standard error the
 /// bounds themselves are equivalent too, whatever their rounding.
 pub fn equivalent(estimate: f64, standard_error: f64, degrees: f64, [low, high]: [f64; 2]) -> f64 {
     if standard_error == 0.0 {

@@ -135,6 +135,22 @@ fn longest_shard_is_within_grahams_bound() {
     }
 }
 
+/// Graham's rule gives each cell to the shard with the least load, the most costly first. So
+/// without its cheapest cell a shard has at most the load of any other.
+#[test]
+fn shards_are_even_but_for_their_cheapest_cell() {
+    let plan = uneven();
+    for count in [2, 3, 5, 7, 11] {
+        let costs = plan.shards(count).into_iter().map(|cells| {
+            let costs: Vec<u64> = cells.iter().map(|cell| plan.cost(cell).micros).collect();
+            (costs.iter().sum::<u64>(), costs.iter().copied().min().unwrap_or(0))
+        });
+        let costs: Vec<(u64, u64)> = costs.collect();
+        let least = costs.iter().map(|(load, _)| *load).min().expect("shards");
+        assert!(costs.iter().all(|(load, cheapest)| load - cheapest <= least), "{count}: {costs:?}");
+    }
+}
+
 #[test]
 fn shards_keep_the_order_of_the_plan() {
     let plan = uneven();
@@ -200,6 +216,12 @@ fn books<'a>(words: impl IntoIterator<Item = &'a String>) -> Vec<String> {
     words
 }
 
+/// Returns the first level of a factor.
+fn low(factor: &str) -> &'static str {
+    const LOW: [&str; 7] = ["off", "1ms", "1", "0", "1mbit", "reno", "1500"];
+    LOW[LETTERS.iter().position(|(name, _)| *name == factor).expect("a factor")]
+}
+
 fn fraction(factors: usize, generators: &[&str]) -> Plan {
     let tables: Vec<&str> = SEVEN.lines().take(factors).collect();
     let generators = generators.iter().map(|it| format!("'{it}'")).collect::<Vec<_>>().join(", ");
@@ -228,6 +250,12 @@ fn defining_relations_equal_the_books() {
         let found = plan.fraction.expect("a fraction");
         assert_eq!((plan.cells.len(), found.resolution), (runs, resolution), "{generators:?}");
         assert_eq!(books(&found.relation), relation, "{generators:?}");
+        // Every word of the relation is constant over the runs: the product of levels -1 and 1.
+        for word in &found.relation {
+            let sign = |cell: &Cell, name: &str| if cell.level(name) == Some(low(name)) { -1 } else { 1 };
+            let of = |cell: &Cell| word.split('*').map(|name| sign(cell, name)).product::<i32>();
+            assert!(plan.cells.iter().all(|cell| of(cell) == 1), "{word} of {generators:?}");
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Tables of the report: units, rounding, order, repetitions that are missing, and published
 //! values.
 
-use rdt_lab::agreement::{agreements, sentence};
+use rdt_lab::agreement::{Agreement, agreements, sentence};
 use rdt_lab::experiment::Experiment;
 use rdt_lab::plan::Plan;
 use rdt_lab::report::section::{Mark, Table};
@@ -244,7 +244,7 @@ fn engines_are_compared_by_welchs_ratio() {
     assert_eq!(all[0].ratio_text(), "1.03 (0.914 to 1.161)");
     // 8 / 7.6 = 1.0526.
     near(all[1].quotient(), 1.052_631_578_947, 1e-9);
-    assert_eq!(all.iter().map(|it| it.differs()).collect::<Vec<_>>(), [false, true]);
+    assert_eq!(all.iter().map(Agreement::differs).collect::<Vec<_>>(), [false, true]);
     let sentence = sentence(&all).expect("two values");
     assert!(
         sentence.contains("1 of 2 values within 5 %; the largest difference has goodput [rtt=20ms]"),
@@ -260,7 +260,7 @@ fn engines_without_a_common_cell_are_not_compared() {
     results
         .cells
         .retain(|cell| cell.physics.engine == EngineKind::Kernel || cell.level("rtt") == Some("1ms"));
-    let found: Vec<String> = agreements(&results).iter().map(|it| it.levels()).collect();
+    let found: Vec<String> = agreements(&results).iter().map(Agreement::levels).collect();
     assert_eq!(found, ["rtt=1ms"]);
 }
 

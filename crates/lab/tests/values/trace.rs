@@ -171,6 +171,20 @@ fn reordering_is_no_retransmission() {
     }
 }
 
+/// RFC 5681: the third duplicate begins fast retransmission. A longer run of them is one.
+#[test]
+fn third_duplicate_is_counted_once() {
+    for (duplicates, triple) in [(0_u32, 0.0), (1, 0.0), (2, 0.0), (3, 1.0), (4, 1.0), (9, 1.0)] {
+        let mut capture = Capture::new();
+        (0..3_u32).for_each(|n| capture.data(50 + u64::from(n), n));
+        capture.ack(90, 1);
+        (0..duplicates).for_each(|n| capture.ack(91 + u64::from(n), 1));
+        let connection = capture.connection();
+        figures(&connection, 0, &[("triple-duplicate-acks", triple)]);
+        near(figure(&connection, 0, "duplicate-acks"), f64::from(duplicates), 1e-12);
+    }
+}
+
 /// RFC 7323: the window is shifted left if both SYN have the option, but never in a SYN; above 14
 /// it is 14.
 #[test]
