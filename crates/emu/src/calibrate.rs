@@ -21,7 +21,6 @@ mod timer;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use jiff::Timestamp;
 use rdt_emulator::Bitrate;
 use rdt_program::json::EventStamp;
 use rdt_udp::clock;
@@ -221,7 +220,7 @@ impl Figures {
 
     fn calibration(&self) -> Calibration {
         Calibration {
-            measured: Timestamp::now(),
+            measured: Duration::from_secs(rdt_program::unix_time_s()),
             host: Host::here(),
             proxy: self.proxy.found.bounds(),
             namespace: self.namespace.as_ref().map(|namespace| namespace.found.bounds()).unwrap_or_default(),

@@ -14,9 +14,11 @@ pub(crate) mod file;
 mod host;
 
 use std::path::Path;
+use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
 use rdt_emulator::{Bitrate, LinkConfig, PathConfig};
+use rdt_program::time;
+use rdt_udp::clock;
 use serde_json::Value;
 
 use crate::{Failure, talk};
@@ -24,7 +26,8 @@ pub(crate) use bounds::{Bounds, mbps};
 pub(crate) use host::Host;
 
 const FORMAT_VERSION: u64 = 2;
-const MAX_AGE: SignedDuration = SignedDuration::from_hours(90 * 24);
+const DAY_S: u64 = 24 * 3600;
+const MAX_AGE: Duration = Duration::from_secs(90 * DAY_S);
 
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct CalibrationArgs {
@@ -45,7 +48,7 @@ impl CalibrationArgs {
         let Some(asked) = Asked::by(paths).filter(|_| !self.beyond_calibration) else { return Ok(()) };
         let Some(file) = file::path(|name| std::env::var_os(name)) else { return Ok(()) };
         let here = Host::here();
-        match Calibration::read(&file, &here, Timestamp::now()) {
+        match Calibration::read(&file, &here, clock::unix_time()) {
             Ok(None) => Ok(()),
             Ok(Some(kept)) => match kept.verdict(asked, mode, here.processors) {
                 Verdict::Fine => Ok(()),
@@ -119,17 +122,19 @@ pub(crate) enum Unfit {
     Malformed,
     #[error("{what} was {was}, and is {is} now")]
     Changed { what: &'static str, was: String, is: String },
-    #[error("it was measured on {}, more than {} days ago", day(*.0), MAX_AGE.as_hours() / 24)]
-    Old(Timestamp),
+    #[error("it was measured on {}, more than {} days ago", day(*.0), MAX_AGE.as_secs() / DAY_S)]
+    Old(Duration),
 }
 
-fn day(time: Timestamp) -> impl std::fmt::Display {
-    time.strftime("%Y-%m-%d")
+/// Returns the date of a time since 1970, in UTC.
+fn day(time: Duration) -> String {
+    time::rfc3339(time).chars().take_while(|letter| *letter != 'T').collect()
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Calibration {
-    pub(crate) measured: Timestamp,
+    /// Time since 1970.
+    pub(crate) measured: Duration,
     pub(crate) host: Host,
     pub(crate) proxy: Bounds,
     /// Bounds of `rdt-emu run`; empty if the host has no namespaces.
@@ -141,7 +146,7 @@ impl Calibration {
     pub(crate) fn json(&self) -> Value {
         serde_json::json!({
             "version": FORMAT_VERSION,
-            "measured": self.measured.to_string(),
+            "measured": time::rfc3339(self.measured),
             "host": self.host.json(),
             "proxy": self.proxy.json(),
             "namespace": self.namespace.json(),
@@ -151,7 +156,7 @@ impl Calibration {
     fn parse(text: &str) -> Result<Self, Unfit> {
         let parse = |value: &Value| {
             Some(Self {
-                measured: value["measured"].as_str()?.parse().ok()?,
+                measured: time::from_rfc3339(value["measured"].as_str()?)?,
                 host: Host::parse(&value["host"])?,
                 proxy: Bounds::parse(&value["proxy"])?,
                 namespace: Bounds::parse(&value["namespace"])?,
@@ -163,14 +168,14 @@ impl Calibration {
     }
 
     /// Reads the saved calibration, if there is one, and checks that it applies to this host now.
-    fn read(file: &Path, here: &Host, now: Timestamp) -> Result<Option<Self>, Unfit> {
+    fn read(file: &Path, here: &Host, now: Duration) -> Result<Option<Self>, Unfit> {
         let text = file::read(file).map_err(|error| Unfit::Unreadable(error.to_string()))?;
         text.map(|text| Self::parse(&text)?.fits(here, now)).transpose()
     }
 
-    fn fits(self, here: &Host, now: Timestamp) -> Result<Self, Unfit> {
+    fn fits(self, here: &Host, now: Duration) -> Result<Self, Unfit> {
         self.host.tells_of(here)?;
-        if now.duration_since(self.measured) > MAX_AGE {
+        if now.saturating_sub(self.measured) > MAX_AGE {
             return Err(Unfit::Old(self.measured));
         }
         Ok(self)

@@ -32,7 +32,7 @@ fn calibration() -> Value {
     let processors = std::thread::available_parallelism().unwrap();
     json!({
         "version": 2,
-        "measured": jiff::Timestamp::now().to_string(),
+        "measured": rdt_program::time::rfc3339(rdt_udp::clock::unix_time()),
         "host": { "name": name, "system": format!("{system} {release}"), "processors": processors },
         "proxy": { "held_bps": 50e6, "failed_bps": 58e6 },
         "namespace": { "held_bps": 20e6, "failed_bps": 23e6 },
