@@ -32,7 +32,7 @@ impl Default for Budget {
 /// Work done by a turn, and conditions of the next one.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Turn {
-    /// Time by which the next turn is due.
+    /// Time by which the next turn is due; not known before the output.
     pub deadline: Option<Instant>,
     /// True if a budget ran out: the next turn is due immediately.
     pub more: bool,
@@ -64,7 +64,7 @@ where
     R: FnOnce(&mut E),
 {
     let mut turn = Turn::default();
-    let now = Pass { endpoint, io, turn: &mut turn }.read_and_fire(now, budget);
+    let now = take_in(endpoint, io, now, budget, &mut turn);
     send_out(endpoint, io, now, budget.transmit, &mut turn, refill);
     turn
 }
@@ -76,9 +76,23 @@ where
     E: Endpoint + ?Sized,
     I: DatagramIo<Peer = E::Peer>,
 {
-    let now = Pass { endpoint, io, turn }.read_and_fire(now, budget);
-    turn.deadline = endpoint.poll_timeout();
-    now
+    let received = turn.received;
+    let now = receive(endpoint, io, now, budget, turn);
+    let overflow = io.take_overflow();
+    if overflow > 0 {
+        endpoint.handle_overflow(overflow);
+    }
+    take_refused(endpoint, io, now, turn);
+    // Compare timers with the time before the read, because an answer that arrived since then is
+    // unread.
+    if endpoint.poll_timeout().is_some_and(|deadline| deadline <= now) {
+        endpoint.handle_timeout(now);
+        turn.fired = true;
+    }
+    if turn.received == received {
+        return now;
+    }
+    now.max(io.present(now))
 }
 
 /// Second half of a turn: sends whole batches until `budget` datagrams are reached. Before the
@@ -95,84 +109,61 @@ pub fn send_out<E, I, R>(
     I: DatagramIo<Peer = E::Peer>,
     R: FnOnce(&mut E),
 {
-    let mut pass = Pass { endpoint, io, turn };
-    pass.turn.more |= pass.transmit(now, budget, refill);
+    let mut refill = Some(refill);
+    loop {
+        if turn.transmitted >= budget {
+            turn.more = true;
+            break;
+        }
+        let Some(batch) = io.transmit_buf() else {
+            turn.blocked = true;
+            break;
+        };
+        if let Some(refill) = refill.take() {
+            refill(endpoint);
+        }
+        let Some(peer) = endpoint.poll_transmit(now, batch) else { break };
+        turn.transmitted += batch.segments();
+        io.flush(peer);
+    }
     // A send call returns the ICMP error of an earlier datagram.
-    pass.take_refused(now);
+    take_refused(endpoint, io, now, turn);
     io.leave();
     turn.deadline = endpoint.poll_timeout();
 }
 
-/// One half of a turn.
-struct Pass<'a, E: ?Sized, I> {
-    endpoint: &'a mut E,
-    io: &'a mut I,
-    turn: &'a mut Turn,
+fn take_refused<E, I>(endpoint: &mut E, io: &mut I, now: Instant, turn: &mut Turn)
+where
+    E: Endpoint + ?Sized,
+    I: DatagramIo<Peer = E::Peer>,
+{
+    while let Some((peer, reports)) = io.take_refused() {
+        endpoint.handle_refused(now, peer, reports);
+        turn.fired = true;
+    }
 }
 
-impl<E: Endpoint + ?Sized, I: DatagramIo<Peer = E::Peer>> Pass<'_, E, I> {
-    fn read_and_fire(&mut self, now: Instant, budget: Budget) -> Instant {
-        let received = self.turn.received;
-        let now = self.receive(now, budget);
-        let overflow = self.io.take_overflow();
-        if overflow > 0 {
-            self.endpoint.handle_overflow(overflow);
-        }
-        self.take_refused(now);
-        // Compare timers with the time before the read, because an answer that arrived since then
-        // is unread.
-        if self.endpoint.poll_timeout().is_some_and(|deadline| deadline <= now) {
-            self.endpoint.handle_timeout(now);
-            self.turn.fired = true;
-        }
-        if self.turn.received == received {
-            return now;
-        }
-        now.max(self.io.present(now))
-    }
-
-    fn take_refused(&mut self, now: Instant) {
-        while let Some((peer, reports)) = self.io.take_refused() {
-            self.endpoint.handle_refused(now, peer, reports);
-            self.turn.fired = true;
+/// Reads datagrams and returns the present time. It is later than `now` if a datagram arrived after
+/// `now` was read.
+fn receive<E, I>(endpoint: &mut E, io: &mut I, now: Instant, budget: Budget, turn: &mut Turn) -> Instant
+where
+    E: Endpoint + ?Sized,
+    I: DatagramIo<Peer = E::Peer>,
+{
+    let mut now = now;
+    let mut bytes = 0;
+    for _ in 0..budget.receive {
+        let Some(batch) = io.recv() else { return now };
+        now = now.max(batch.at);
+        bytes += batch.bytes.len();
+        turn.received +=
+            endpoint.handle_datagrams(batch.at, batch.peer, batch.ecn, batch.bytes, batch.stride);
+        if bytes >= budget.receive_bytes {
+            break;
         }
     }
-
-    /// Reads datagrams and returns the present time. It is later than `now` if a datagram arrived
-    /// after `now` was read.
-    fn receive(&mut self, mut now: Instant, budget: Budget) -> Instant {
-        let mut bytes = 0;
-        for _ in 0..budget.receive {
-            let Some(batch) = self.io.recv() else { return now };
-            now = now.max(batch.at);
-            bytes += batch.bytes.len();
-            self.turn.received +=
-                self.endpoint.handle_datagrams(batch.at, batch.peer, batch.ecn, batch.bytes, batch.stride);
-            if bytes >= budget.receive_bytes {
-                break;
-            }
-        }
-        self.turn.more = true;
-        now
-    }
-
-    /// Sends batches; returns true if the budget ran out first.
-    fn transmit(&mut self, now: Instant, budget: usize, refill: impl FnOnce(&mut E)) -> bool {
-        let mut refill = Some(refill);
-        while self.turn.transmitted < budget {
-            let Some(batch) = self.io.transmit_buf() else {
-                self.turn.blocked = true;
-                return false;
-            };
-            if let Some(refill) = refill.take() {
-                refill(self.endpoint);
-            }
-            let Some(peer) = self.endpoint.poll_transmit(now, batch) else { return false };
-            self.turn.transmitted += batch.segments();
-            self.io.flush(peer);
-        }
-        true
-    }
+    turn.more = true;
+    now
 }
 
 #[cfg(test)]
