@@ -74,13 +74,11 @@ impl ReplayWindow {
     /// counts only if it is [`Received::New`].
     #[inline]
     pub fn enter(&mut self, number: u64) -> Received {
-        let verdict = if self.largest.is_none_or(|largest| number > largest) {
-            self.advance(number);
-            Received::New
-        } else {
-            self.check(number)
-        };
+        let verdict = self.check(number);
         if verdict == Received::New {
+            if self.largest.is_none_or(|largest| number > largest) {
+                self.advance(number);
+            }
             let word = self.word_of(number);
             self.words[word] |= bit_of(number);
         }
