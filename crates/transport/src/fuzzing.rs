@@ -7,7 +7,7 @@ use crate::recovery::Scoreboard;
 use crate::wire::native::{
     self, Body, Clear, Hello, Reply, SackBlocks, connection_id, encode_open, encode_syn, other_version, peek,
 };
-use crate::wire::{Ack, FromReceiver, FromSender, Numbering, PacketKind, classic};
+use crate::wire::{Ack, Answer, FromReceiver, FromSender, Numbering, classic};
 
 /// Decodes `datagram` as a classic packet of a sender and of a receiver. Its number is near `near`.
 ///
@@ -18,13 +18,13 @@ pub fn check_classic(near: u64, datagram: &[u8]) {
         assert!(piece.payload.len() < datagram.len(), "the payload is part of the datagram");
     }
     let Ok(reply) = FromReceiver::decode(datagram, near) else { return };
-    let (kind, ack, value) = match reply {
-        FromReceiver::SynAck { ack, window } => (PacketKind::SynAck, ack, window),
-        FromReceiver::Ack(Ack { ack, window, .. }) => (PacketKind::Ack, ack, window),
-        FromReceiver::FinAck { ack, crc } => (PacketKind::FinAck, ack, u64::from(crc)),
+    let answer = match reply {
+        FromReceiver::SynAck { ack, window } => Answer::SynAck { ack, window },
+        FromReceiver::Ack(Ack { ack, window, .. }) => Answer::Ack { ack, window },
+        FromReceiver::FinAck { ack, crc } => Answer::FinAck { ack, crc },
     };
     let mut again = [0; classic::REPLY_LEN];
-    classic::encode_reply(kind, ack, u32::try_from(value).expect("32 bits on the wire"), &mut again);
+    classic::encode_answer(answer, &mut again);
     assert_eq!(again, datagram, "a reply has one encoding");
 }
 

@@ -44,7 +44,7 @@ impl SendStream {
             pushed: 0,
             nodelay: false,
             short_end: 0,
-            fin_with_data: codec.fin_follows_data(),
+            fin_with_data: codec.has_packet_numbers(),
             batch: 0,
             carried_ack: None,
         }

@@ -28,9 +28,9 @@ mod window;
 use super::*;
 use crate::congestion::Algorithm;
 use crate::recovery::Segment;
-use crate::wire::classic::{self, REPLY_LEN, decode_from_sender, encode_reply};
+use crate::wire::classic::{self, REPLY_LEN, decode_from_sender, encode_answer};
 use crate::wire::native::Params;
-use crate::wire::{Ack, FromReceiver, FromSender, LinkProperties, Piece};
+use crate::wire::{Ack, Answer, FromReceiver, FromSender, LinkProperties, Piece};
 use crate::{Resend, Trace};
 use rdt_testing::ms;
 
@@ -222,13 +222,12 @@ fn pattern(from: usize, len: usize) -> Vec<u8> {
 /// Returns the bytes of a classic reply.
 fn encoded(reply: &FromReceiver<'_>) -> [u8; REPLY_LEN] {
     let mut datagram = [0; REPLY_LEN];
-    let (ack, value) = match *reply {
-        FromReceiver::SynAck { ack, window, .. } | FromReceiver::Ack(Ack { ack, window, .. }) => {
-            (ack, u32::try_from(window).unwrap())
-        }
-        FromReceiver::FinAck { ack, crc } => (ack, crc),
+    let answer = match *reply {
+        FromReceiver::SynAck { ack, window } => Answer::SynAck { ack, window },
+        FromReceiver::Ack(Ack { ack, window, .. }) => Answer::Ack { ack, window },
+        FromReceiver::FinAck { ack, crc } => Answer::FinAck { ack, crc },
     };
-    encode_reply(reply.kind(), ack, value, &mut datagram);
+    encode_answer(answer, &mut datagram);
     datagram
 }
 

@@ -3,8 +3,7 @@
 //! read, so no datagram can cause a panic.
 
 use super::{
-    Ack, Answer, FromReceiver, FromSender, LinkProperties, Open, PacketKind, Piece, WireError, unwrap_near,
-    wrap,
+    Ack, Answer, FromReceiver, FromSender, LinkProperties, Open, Piece, WireError, unwrap_near, wrap,
 };
 
 /// Length of a data packet's header, bytes.
@@ -99,28 +98,17 @@ pub(crate) fn encode_fin(seq: u64, out: &mut [u8]) {
     }
 }
 
-/// Writes a packet of a receiver; `out` has [`REPLY_LEN`] bytes. `value` is the window of an ACK or
-/// SYN-ACK and the CRC-32 of a FIN-ACK.
-pub(crate) fn encode_reply(kind: PacketKind, ack: u64, value: u32, out: &mut [u8]) {
-    let flags = match kind {
-        PacketKind::SynAck => SYN | ACK,
-        PacketKind::FinAck => FIN | ACK,
-        _ => ACK,
+/// Writes a packet of a receiver; `out` has [`REPLY_LEN`] bytes. A window beyond 32 bits saturates.
+pub(crate) fn encode_answer(answer: Answer, out: &mut [u8]) {
+    let packets = |window: u64| u32::try_from(window).unwrap_or(u32::MAX);
+    let (flags, ack, value) = match answer {
+        Answer::SynAck { ack, window } => (SYN | ACK, ack, packets(window)),
+        Answer::Ack { ack, window } => (ACK, ack, packets(window)),
+        Answer::FinAck { ack, crc } => (FIN | ACK, ack, crc),
     };
     put(out, 0, flags_word(flags));
     put(out, 4, value);
     put(out, 8, wrap(ack));
-}
-
-/// Writes a reply; `out` has [`REPLY_LEN`] bytes. A window beyond 32 bits saturates.
-pub(crate) fn encode_answer(answer: Answer, out: &mut [u8]) {
-    let packets = |window: u64| u32::try_from(window).unwrap_or(u32::MAX);
-    let (kind, ack, value) = match answer {
-        Answer::SynAck { ack, window } => (PacketKind::SynAck, ack, packets(window)),
-        Answer::Ack { ack, window } => (PacketKind::Ack, ack, packets(window)),
-        Answer::FinAck { ack, crc } => (PacketKind::FinAck, ack, crc),
-    };
-    encode_reply(kind, ack, value, out);
 }
 
 fn decode_syn(seq: u32, datagram: &[u8]) -> Result<Open, WireError> {
@@ -225,18 +213,18 @@ mod tests {
 
     #[test]
     fn replies_carry_the_window_before_the_number() {
-        for (kind, ack, value, hex) in [
-            (PacketKind::SynAck, 0, 1, "60aa1183 01000000 00000000"),
-            (PacketKind::Ack, 45, 10, "40aa1183 0a000000 2d000000"),
-            (PacketKind::FinAck, 45, 0xFC19_A074, "c0aa1183 74a019fc 2d000000"),
+        for (answer, hex) in [
+            (Answer::SynAck { ack: 0, window: 1 }, "60aa1183 01000000 00000000"),
+            (Answer::Ack { ack: 45, window: 10 }, "40aa1183 0a000000 2d000000"),
+            (Answer::FinAck { ack: 45, crc: 0xFC19_A074 }, "c0aa1183 74a019fc 2d000000"),
         ] {
             let mut out = [0; REPLY_LEN];
-            encode_reply(kind, ack, value, &mut out);
+            encode_answer(answer, &mut out);
             assert_eq!(out.as_slice(), bytes(hex));
-            let expected = match kind {
-                PacketKind::SynAck => FromReceiver::SynAck { ack, window: 1 },
-                PacketKind::Ack => FromReceiver::Ack(Ack::plain(ack, 10)),
-                _ => FromReceiver::FinAck { ack, crc: value },
+            let expected = match answer {
+                Answer::SynAck { ack, window } => FromReceiver::SynAck { ack, window },
+                Answer::Ack { ack, window } => FromReceiver::Ack(Ack::plain(ack, window)),
+                Answer::FinAck { ack, crc } => FromReceiver::FinAck { ack, crc },
             };
             assert_eq!(decode_from_receiver(&out, 40), Ok(expected));
         }

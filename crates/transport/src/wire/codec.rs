@@ -93,12 +93,6 @@ impl Codec {
         }
     }
 
-    /// True if the FIN may be sent before the data is acknowledged (native): the receiver keeps it
-    /// until all data has arrived.
-    pub(crate) fn fin_follows_data(&self) -> bool {
-        self.has_packet_numbers()
-    }
-
     /// Returns the length of a FIN, bytes. `again` is true for a retransmission: only that has the
     /// longer classic form, which other receivers may not accept.
     pub(crate) fn fin_len(&self, again: bool) -> usize {

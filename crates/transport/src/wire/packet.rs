@@ -72,7 +72,7 @@ pub enum FromReceiver<'a> {
 }
 
 /// ACK. Numbers count packets (classic) or bytes (native).
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Ack<'a> {
     /// Cumulative ACK: everything below this number arrived.
     pub ack: u64,
@@ -95,16 +95,7 @@ pub struct Ack<'a> {
 impl Ack<'_> {
     /// Returns a classic ACK.
     pub(crate) fn plain(ack: u64, window: u64) -> Self {
-        Self {
-            ack,
-            window,
-            sack: SackBlocks::default(),
-            echo: None,
-            sent_us: None,
-            duplicates: None,
-            marks: None,
-            overflow: None,
-        }
+        Self { ack, window, ..Self::default() }
     }
 }
 
@@ -189,14 +180,6 @@ impl<'a> FromReceiver<'a> {
     /// The datagram is invalid.
     pub fn decode(datagram: &'a [u8], near: u64) -> Result<Self, WireError> {
         classic::decode_from_receiver(datagram, near)
-    }
-
-    pub(crate) fn kind(&self) -> PacketKind {
-        match self {
-            Self::SynAck { .. } => PacketKind::SynAck,
-            Self::Ack(_) => PacketKind::Ack,
-            Self::FinAck { .. } => PacketKind::FinAck,
-        }
     }
 }
 

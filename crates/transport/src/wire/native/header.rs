@@ -2,7 +2,11 @@
 
 use rdt_crypto::{HEADER_BYTES, Space, TAG_BYTES};
 
-use super::super::{PacketKind, WireError, wrap};
+use super::super::PacketKind::{
+    self, Ack, Auth, Close, Data, Fin, FinAck, Open, OpenAck, Path, Refuse, Reset, Retry, Syn, SynAck,
+    Versions,
+};
+use super::super::{WireError, wrap};
 use super::VERSION;
 
 /// Length of the common header, bytes. In a sealed packet it is the associated data.
@@ -23,6 +27,10 @@ const CLASSIC: u8 = 0xAA;
 
 /// Bits 0 and 1 of the type-specific field of a sealed packet: key phase modulo 4.
 const PHASE: u16 = 0b11;
+
+/// Kinds of packets by their numbers, from 1.
+const KINDS: [PacketKind; 15] =
+    [Syn, Retry, SynAck, Data, OpenAck, Ack, Fin, FinAck, Close, Versions, Auth, Path, Reset, Refuse, Open];
 
 /// Key phases that the field can tell apart.
 pub(crate) const PHASES: u8 = 4;
@@ -49,7 +57,7 @@ impl Header {
     /// Returns the space of the packet's number.
     pub(crate) fn space(&self) -> Space {
         match self.kind {
-            PacketKind::Data | PacketKind::Fin => Space::Data,
+            Data | Fin => Space::Data,
             _ => Space::Control,
         }
     }
@@ -86,7 +94,7 @@ pub(crate) fn connection_id(datagram: &[u8]) -> Option<u64> {
 pub(super) fn peek_syn(datagram: &[u8]) -> Option<(u8, u64)> {
     let header = datagram.first_chunk::<HEADER>()?;
     let version = header[0] & 0x0F;
-    let is_syn = recognize(header) && version != 0 && header[1] == PacketKind::Syn as u8;
+    let is_syn = recognize(header) && version != 0 && header[1] == Syn as u8;
     is_syn.then(|| (version, u64_at(header, 8)))
 }
 
@@ -111,8 +119,7 @@ pub(super) fn clear_kind(datagram: &[u8]) -> Result<PacketKind, WireError> {
 /// Writes the common header. `word` is the check, or the low bits of the packet's number.
 pub(super) fn begin(kind: PacketKind, info: u16, word: u32, connection_id: u64, out: &mut [u8]) {
     let mut header = [0; HEADER];
-    let first = if kind == PacketKind::Versions { NO_VERSION } else { FIRST_BYTE };
-    header[..2].copy_from_slice(&[first, kind as u8]);
+    header[..2].copy_from_slice(&[first_byte(kind), kind as u8]);
     put(&mut header, 2, info.to_le_bytes());
     put(&mut header, 4, word.to_le_bytes());
     put(&mut header, 8, connection_id.to_le_bytes());
@@ -133,40 +140,17 @@ pub(super) fn begin_sealed(
 /// Returns the kind of a packet of this version, or of VERSIONS.
 #[inline]
 fn kind_of(header: &[u8; HEADER]) -> Option<PacketKind> {
-    Some(match (header[0], header[1]) {
-        (NO_VERSION, 10) => PacketKind::Versions,
-        (FIRST_BYTE, number) => match number {
-            1 => PacketKind::Syn,
-            2 => PacketKind::Retry,
-            3 => PacketKind::SynAck,
-            4 => PacketKind::Data,
-            5 => PacketKind::OpenAck,
-            6 => PacketKind::Ack,
-            7 => PacketKind::Fin,
-            8 => PacketKind::FinAck,
-            9 => PacketKind::Close,
-            11 => PacketKind::Auth,
-            12 => PacketKind::Path,
-            13 => PacketKind::Reset,
-            14 => PacketKind::Refuse,
-            15 => PacketKind::Open,
-            _ => return None,
-        },
-        _ => return None,
-    })
+    let kind = *KINDS.get(usize::from(header[1]).wrapping_sub(1))?;
+    (header[0] == first_byte(kind)).then_some(kind)
+}
+
+#[inline]
+fn first_byte(kind: PacketKind) -> u8 {
+    if kind == Versions { NO_VERSION } else { FIRST_BYTE }
 }
 
 const fn is_sealed(kind: PacketKind) -> bool {
-    matches!(
-        kind,
-        PacketKind::Data
-            | PacketKind::OpenAck
-            | PacketKind::Ack
-            | PacketKind::Fin
-            | PacketKind::FinAck
-            | PacketKind::Close
-            | PacketKind::Path
-    )
+    matches!(kind, Data | OpenAck | Ack | Fin | FinAck | Close | Path)
 }
 
 /// Writes little-endian bytes at index `at`, which must be inside `out`.

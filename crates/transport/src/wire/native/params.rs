@@ -178,29 +178,29 @@ impl Params {
             && self.link.is_none_or(|link| link.validate().is_ok())
     }
 
-    /// Writes the list with ascending identifiers to the start of `out`, at most [`LIST_MAX`]
-    /// bytes, and returns its length.
-    pub(super) fn encode(&self, out: &mut [u8]) -> usize {
-        let mut list = List::new(out);
-        list.entry(MAX_DATAGRAM, &self.max_datagram.to_le_bytes());
-        list.entry(ACK_DELAY_MAX, &self.ack_delay_max_us.to_le_bytes());
-        list.entry(ACK_EVERY, &self.ack_every.to_le_bytes());
-        list.entry(IDLE_TIMEOUT, &self.idle_timeout_ms.to_le_bytes());
-        list.entry(ECN, &[u8::from(self.ecn)]);
+    /// Returns the list with ascending identifiers, at most [`LIST_MAX`] bytes.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut list = Vec::with_capacity(LIST_MAX);
+        let mut entry = |id, value: &[u8]| push_entry(&mut list, id, value);
+        entry(MAX_DATAGRAM, &self.max_datagram.to_le_bytes());
+        entry(ACK_DELAY_MAX, &self.ack_delay_max_us.to_le_bytes());
+        entry(ACK_EVERY, &self.ack_every.to_le_bytes());
+        entry(IDLE_TIMEOUT, &self.idle_timeout_ms.to_le_bytes());
+        entry(ECN, &[u8::from(self.ecn)]);
         if let Some(link) = self.link {
-            list.entry(LINK, &link.to_bytes());
+            entry(LINK, &link.to_bytes());
         }
         if self.associations != 0 {
-            list.entry(ASSOCIATIONS, &self.associations.to_le_bytes());
+            entry(ASSOCIATIONS, &self.associations.to_le_bytes());
         }
         if self.overflow {
-            list.entry(OVERFLOW, &[1]);
+            entry(OVERFLOW, &[1]);
         }
-        list.entry(WANTED_ACK_DELAY, &self.wanted_ack_delay_us.to_le_bytes());
-        list.entry(WANTED_ACK_EVERY, &self.wanted_ack_every.to_le_bytes());
-        list.entry(ONE_WAY, &[u8::from(self.is_one_way)]);
-        list.entry(AEAD, &[self.aead]);
-        list.len()
+        entry(WANTED_ACK_DELAY, &self.wanted_ack_delay_us.to_le_bytes());
+        entry(WANTED_ACK_EVERY, &self.wanted_ack_every.to_le_bytes());
+        entry(ONE_WAY, &[u8::from(self.is_one_way)]);
+        entry(AEAD, &[self.aead]);
+        list
     }
 
     /// Decodes a list that fills `bytes`.
@@ -280,32 +280,13 @@ fn switch(value: &[u8]) -> Option<bool> {
     }
 }
 
-/// Writer of a list.
-pub(super) struct List<'a> {
-    out: &'a mut [u8],
-    len: usize,
-}
-
-impl<'a> List<'a> {
-    /// Returns the writer of a list at the start of `out`.
-    pub(super) fn new(out: &'a mut [u8]) -> Self {
-        Self { out, len: 0 }
-    }
-
-    /// Returns the length written so far, bytes.
-    pub(super) fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Appends an entry. Identifiers must ascend.
-    pub(super) fn entry(&mut self, id: u16, value: &[u8]) {
-        #[expect(clippy::cast_possible_truncation, reason = "values have at most 240 bytes")]
-        let len = value.len() as u16;
-        put(self.out, self.len, id.to_le_bytes());
-        put(self.out, self.len + 2, len.to_le_bytes());
-        self.out[self.len + ENTRY..][..value.len()].copy_from_slice(value);
-        self.len += ENTRY + value.len();
-    }
+/// Appends an entry to a list. Identifiers must ascend.
+pub(super) fn push_entry(list: &mut Vec<u8>, id: u16, value: &[u8]) {
+    #[expect(clippy::cast_possible_truncation, reason = "values have at most 240 bytes")]
+    let len = value.len() as u16;
+    list.extend(id.to_le_bytes());
+    list.extend(len.to_le_bytes());
+    list.extend(value);
 }
 
 impl LinkRequest {
@@ -382,9 +363,9 @@ mod tests {
             let twice = list(&[(ids[0], value(ids[0])), (ids[1], value(ids[1]))]);
             assert_eq!(Params::decode(&twice), Err(WireError::Params), "{ids:?}");
         }
-        let mut bytes = [0; LIST_MAX];
         let full = Params { link: Some(LINK_OK), associations: 7, overflow: true, ..Params::default() };
-        assert_eq!(full.encode(&mut bytes), LIST_MAX);
+        let bytes = full.encode();
+        assert_eq!(bytes.len(), LIST_MAX);
         let ends: Vec<usize> =
             (0..bytes.len()).filter(|&len| Params::decode(&bytes[..len]).is_ok()).collect();
         assert_eq!(ends, [0, 6, 14, 20, 28, 33, 65, 73, 78, 86, 92, 97], "only between entries");
@@ -418,9 +399,7 @@ mod tests {
     fn accepts(change: impl FnOnce(&mut Params)) -> bool {
         let mut params = Params { link: Some(LINK_OK), ..Params::default() };
         change(&mut params);
-        let mut bytes = vec![0; LIST_MAX];
-        let len = params.encode(&mut bytes);
-        let decoded = Params::decode(&bytes[..len]);
+        let decoded = Params::decode(&params.encode());
         assert_eq!(decoded.is_ok(), params.is_valid());
         assert!(decoded.is_err() || decoded == Ok(params));
         decoded.is_ok()

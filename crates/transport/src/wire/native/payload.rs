@@ -6,7 +6,8 @@ use super::super::WireError;
 use super::StreamName;
 use super::header::{put, u16_at, u32_at, u64_at};
 use super::params::{
-    ENTRY, INSTEAD, INSTEAD_VALUE, LINK_VALUE, LIST_MAX, LIST_MAX_WITHOUT_LINK, List, NAME, Params, Versions,
+    ENTRY, INSTEAD, INSTEAD_VALUE, LINK_VALUE, LIST_MAX, LIST_MAX_WITHOUT_LINK, NAME, Params, Versions,
+    push_entry,
 };
 
 /// Length of a [`Hello`] without its parameters, bytes.
@@ -109,23 +110,15 @@ pub(crate) struct Welcome {
 impl Hello {
     /// Returns the payload.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = vec![0; HELLO_MAX + NAME_MAX + ENTRY + INSTEAD_VALUE];
-        let mut len = self.params.encode(&mut out[HELLO..]);
+        let mut list = self.params.encode();
         if let Some(name) = &self.name {
-            let mut list = List::new(&mut out[HELLO + len..]);
-            list.entry(NAME, name.as_str().as_bytes());
-            len += list.len();
+            push_entry(&mut list, NAME, name.as_str().as_bytes());
         }
         if let Some(instead) = &self.instead {
-            let mut list = List::new(&mut out[HELLO + len..]);
-            list.entry(INSTEAD, &instead.to_bytes());
-            len += list.len();
+            push_entry(&mut list, INSTEAD, &instead.to_bytes());
         }
-        put_len(&mut out, 0, len);
-        put(&mut out, 2, self.window.to_le_bytes());
-        put(&mut out, 10, self.reset_token.to_wire());
-        out.truncate(HELLO + len);
-        out
+        let (window, token) = (self.window.to_le_bytes(), self.reset_token.to_wire());
+        [&length(&list)[..], &window, &token, &list].concat()
     }
 
     /// Decodes a payload.
@@ -169,20 +162,22 @@ impl Reply {
 
 impl Welcome {
     fn encode(&self) -> Vec<u8> {
-        let mut out = vec![0; WELCOME_MAX];
-        put(&mut out, 0, [ACCEPTED, self.aead]);
-        put(&mut out, 2, self.versions.bits().to_le_bytes());
-        put(&mut out, 4, self.connection_id.to_le_bytes());
-        put(&mut out, 12, self.reset_token.to_wire());
-        put(&mut out, 28, self.window.to_le_bytes());
-        let len = self.params.encode(&mut out[WELCOME..]);
-        put_len(&mut out, 36, len);
+        let list = self.params.encode();
         let cookie = self.resumption.as_ref().map_or(&[][..], |cookie| cookie);
-        out.truncate(WELCOME + len);
         #[expect(clippy::cast_possible_truncation, reason = "0 or 48")]
-        out.push(cookie.len() as u8);
-        out.extend_from_slice(cookie);
-        out
+        let cookie_len = cookie.len() as u8;
+        [
+            &[ACCEPTED, self.aead][..],
+            &self.versions.bits().to_le_bytes(),
+            &self.connection_id.to_le_bytes(),
+            &self.reset_token.to_wire(),
+            &self.window.to_le_bytes(),
+            &length(&list),
+            &list,
+            &[cookie_len],
+            cookie,
+        ]
+        .concat()
     }
 
     fn decode(payload: &[u8]) -> Result<Self, WireError> {
@@ -213,8 +208,9 @@ impl Welcome {
     }
 }
 
-/// Writes the length of a list at index `at`.
-fn put_len(out: &mut [u8], at: usize, len: usize) {
+/// Returns the field that precedes a list: its length.
+fn length(list: &[u8]) -> [u8; 2] {
     #[expect(clippy::cast_possible_truncation, reason = "a list has at most 373 bytes")]
-    put(out, at, (len as u16).to_le_bytes());
+    let len = list.len() as u16;
+    len.to_le_bytes()
 }
