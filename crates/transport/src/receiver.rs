@@ -13,7 +13,7 @@ mod flight_limit;
 mod flow_control;
 mod handshake;
 mod packet_window;
-pub(crate) mod sack_list;
+mod sack_list;
 mod selective_acks;
 mod stream;
 mod window;
@@ -27,7 +27,6 @@ use crate::wire::native::{self, SackBlock};
 use crate::wire::{Answer, FromSender, Numbering};
 use crate::{Ecn, TransmitBuf};
 pub use ack_policy::AckConfig;
-use close::Fin;
 pub use config::{AckPolicy, ReceiverConfig, WindowConfig, WindowPolicy};
 pub use events::{ReceiverEvent, ReceiverStats};
 pub(crate) use flight_limit::BufferShare;
@@ -171,7 +170,7 @@ impl Receiver {
             FromSender::Syn(open) => self.on_syn(now, open),
             FromSender::Data(piece) => self.handle_data(now, piece, ecn, memory),
             &FromSender::Fin { seq, packet_number, understands_ack } => {
-                self.on_fin(now, Fin { seq, packet_number, understands_ack }, ecn);
+                self.on_fin(now, seq, packet_number, understands_ack, ecn);
             }
         }
     }

@@ -25,7 +25,7 @@ enum Slot {
     Aside,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Slots {
     /// Packets ahead of `rcv_nxt` that are accepted, and behind it that count as duplicates.
     range: u64,
@@ -46,17 +46,7 @@ pub(super) struct Slots {
 impl Slots {
     /// Expects packet `first` first and accepts `range` packets from the next expected one on.
     pub(super) fn new(first: u64, range: u64) -> Self {
-        Self {
-            range,
-            rcv_nxt: first,
-            beyond: VecDeque::new(),
-            held_packets: 0,
-            held_bytes: 0,
-            in_place: 0,
-            stride: 0,
-            aside: BTreeMap::new(),
-            largest: 0,
-        }
+        Self { range, rcv_nxt: first, ..Self::default() }
     }
 
     /// Inserts a packet. The counts in the result are packets.

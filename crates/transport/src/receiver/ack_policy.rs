@@ -89,7 +89,7 @@ impl Received {
 }
 
 /// Echoed fields of an ACK. Counts are of packets since the start of the connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct AckFields {
     /// Largest packet number received.
     pub largest_received: u64,
@@ -108,17 +108,14 @@ pub(crate) struct AckFields {
     pub ce: u64,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Largest {
-    packet_number: u64,
-    at: Instant,
-}
-
 /// ACK state: packets not yet acknowledged, and the counts.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Acks {
     config: AckConfig,
-    largest: Option<Largest>,
+    /// Fields of the next ACK, without the delay.
+    fields: AckFields,
+    /// Arrival of the largest packet number; `None` before the first packet.
+    largest_at: Option<Instant>,
     /// Packets since the last ACK.
     waiting: u32,
     due: bool,
@@ -128,41 +125,24 @@ pub(crate) struct Acks {
     urgent: u32,
     /// Time when an ACK is due; `None` if no packet waits for one.
     deadline: Option<Instant>,
-    packets: u64,
-    duplicates: u64,
-    ect0: u64,
-    ect1: u64,
-    ce: u64,
 }
 
 impl Acks {
     /// Returns the state before the first packet.
     pub(crate) fn new(config: AckConfig) -> Self {
-        Self {
-            config,
-            largest: None,
-            waiting: 0,
-            due: false,
-            left_alone: false,
-            urgent: 0,
-            deadline: None,
-            packets: 0,
-            duplicates: 0,
-            ect0: 0,
-            ect1: 0,
-            ce: 0,
-        }
+        Self { config, ..Self::default() }
     }
 
     pub(crate) fn on_packets(&mut self, now: Instant, packet: Received) {
         let count = u64::from(packet.count);
-        self.packets += count;
-        self.duplicates += if packet.order == Order::Duplicate { count } else { 0 };
+        let fields = &mut self.fields;
+        fields.packets += count;
+        fields.duplicates += if packet.order == Order::Duplicate { count } else { 0 };
         match packet.ecn {
             Ecn::NotEct => {}
-            Ecn::Ect0 => self.ect0 += count,
-            Ecn::Ect1 => self.ect1 += count,
-            Ecn::Ce => self.ce += count,
+            Ecn::Ect0 => fields.ect0 += count,
+            Ecn::Ect1 => fields.ect1 += count,
+            Ecn::Ce => fields.ce += count,
         }
         self.waiting = self.waiting.saturating_add(packet.count);
         self.due |= packet.ack_now || self.waiting >= self.packets_per_ack(&packet);
@@ -170,15 +150,19 @@ impl Acks {
             self.deadline = Some(now + self.config.max_delay);
         }
         let last = packet.last();
-        if self.largest.is_none_or(|largest| last > largest.packet_number) {
-            self.largest = Some(Largest { packet_number: last, at: now });
+        if self.largest().is_none_or(|largest| last > largest) {
+            (self.fields.largest_received, self.largest_at) = (last, Some(now));
         }
+    }
+
+    fn largest(&self) -> Option<u64> {
+        self.largest_at.map(|_| self.fields.largest_received)
     }
 
     /// True if a packet that leaves anyway should carry an ACK: packets wait for one, or the newest
     /// left `alone`, so that it may be lost without a trace.
     pub(crate) fn is_worth_carrying(&self) -> bool {
-        self.largest.is_some() && (self.waiting > 0 || self.left_alone)
+        self.largest_at.is_some() && (self.waiting > 0 || self.left_alone)
     }
 
     /// Notes that the newest ACK left in a packet of its own.
@@ -209,7 +193,7 @@ impl Acks {
 
     /// True if [`Acks::take`] would return an ACK.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
-        self.largest.is_some() && (self.due || self.deadline.is_some_and(|deadline| deadline <= now))
+        self.largest_at.is_some() && (self.due || self.deadline.is_some_and(|deadline| deadline <= now))
     }
 
     /// Returns the ACK to send now, if one is due. It acknowledges all packets so far.
@@ -217,21 +201,13 @@ impl Acks {
         if !self.is_due(now) {
             return None;
         }
-        let largest = self.largest?;
+        let delay = now.saturating_duration_since(self.largest_at?);
         self.waiting = 0;
         self.due = false;
         self.left_alone = false;
         self.urgent = 0;
         self.deadline = None;
-        Some(AckFields {
-            largest_received: largest.packet_number,
-            delay: now.saturating_duration_since(largest.at),
-            packets: self.packets,
-            duplicates: self.duplicates,
-            ect0: self.ect0,
-            ect1: self.ect1,
-            ce: self.ce,
-        })
+        Some(AckFields { delay, ..self.fields })
     }
 
     /// Returns the number of packets that one ACK may cover, after the arrival of `packet`.
@@ -252,7 +228,7 @@ impl Acks {
         if self.urgent == 0 {
             return every;
         }
-        let overtaken = self.largest.is_some_and(|largest| packet.packet_number < largest.packet_number);
+        let overtaken = self.largest().is_some_and(|largest| packet.packet_number < largest);
         if named && !overtaken && self.urgent < MAX_URGENT { every.div_ceil(2) } else { 1 }
     }
 
@@ -261,8 +237,8 @@ impl Acks {
     /// so before data in order one missing number is neither.
     fn is_out_of_order(&self, packet: &Received) -> bool {
         let allowed = if packet.order == Order::Next { 1..=2 } else { 1..=1 };
-        self.largest.is_some_and(|largest| {
-            let step = packet.packet_number.checked_sub(largest.packet_number);
+        self.largest().is_some_and(|largest| {
+            let step = packet.packet_number.checked_sub(largest);
             step.is_none_or(|step| !allowed.contains(&step))
         })
     }

@@ -7,18 +7,18 @@ use super::{Receiver, ReceiverEvent, State};
 use crate::Ecn;
 use crate::wire::Answer;
 
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Fin {
-    pub(super) seq: u64,
-    /// Number of the transmission (native).
-    pub(super) packet_number: Option<u64>,
-    /// True if the sender accepts an ACK, not only a FIN-ACK, as an answer to its FIN.
-    pub(super) understands_ack: bool,
-}
-
 impl Receiver {
-    pub(super) fn on_fin(&mut self, now: Instant, fin: Fin, ecn: Ecn) {
-        let Fin { seq, packet_number, understands_ack } = fin;
+    /// Handles the FIN of a stream that ends at `seq`. `packet_number` is the number of the
+    /// transmission (native). `understands_ack` is true if the sender accepts an ACK, not only a
+    /// FIN-ACK, as an answer.
+    pub(crate) fn on_fin(
+        &mut self,
+        now: Instant,
+        seq: u64,
+        packet_number: Option<u64>,
+        understands_ack: bool,
+        ecn: Ecn,
+    ) {
         if packet_number.is_some() && self.contradicts(seq) {
             self.stats.unexpected += 1;
             self.state = State::Broken;

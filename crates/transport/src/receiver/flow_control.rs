@@ -159,7 +159,11 @@ impl FlowControl {
     /// Returns the part of the socket's receive buffer that is offered to the peer and not yet
     /// filled, in bytes of kernel accounting (truesize).
     pub(super) fn offered(&self, buffer: &ReceiveBuffer) -> u64 {
-        self.limit.held(self.arrived(buffer), self.right_edge())
+        let (arrived, edge) = match &self.window {
+            Window::Packets(window) => (buffer.arrived(), window.edge()),
+            Window::Bytes(window) => (window.arrived(), window.right_edge()),
+        };
+        self.limit.held(arrived, edge)
     }
 
     /// Returns the RTT measured by the window (native).
@@ -167,21 +171,6 @@ impl FlowControl {
         match &self.window {
             Window::Packets(_) => None,
             Window::Bytes(window) => window.rtt(),
-        }
-    }
-
-    fn right_edge(&self) -> u64 {
-        match &self.window {
-            Window::Packets(window) => window.edge(),
-            Window::Bytes(window) => window.right_edge(),
-        }
-    }
-
-    /// Returns the number after the highest packet or byte that arrived.
-    fn arrived(&self, buffer: &ReceiveBuffer) -> u64 {
-        match &self.window {
-            Window::Packets(_) => buffer.arrived(),
-            Window::Bytes(window) => window.arrived(),
         }
     }
 }

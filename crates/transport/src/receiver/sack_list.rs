@@ -12,8 +12,8 @@ const MAX_BLOCKS: usize = 32;
 const ROTATION_DIVISOR: usize = 4;
 
 /// Blocks by recency. Each is represented by one of its numbers, because blocks grow and merge.
-#[derive(Debug, Clone)]
-pub(crate) struct SackList {
+#[derive(Debug, Default)]
+pub(super) struct SackList {
     /// One number of each block with an arrival, newest first. The block may be gone.
     recent: Vec<u64>,
     /// The rotation continues with the first block that starts here or above.
@@ -21,18 +21,7 @@ pub(crate) struct SackList {
     report: Vec<Range<u64>>,
 }
 
-impl Default for SackList {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl SackList {
-    /// Returns an empty list.
-    pub(crate) fn new() -> Self {
-        Self { recent: Vec::new(), round: 0, report: Vec::new() }
-    }
-
     /// Releases all memory. Call while nothing is held, so that there is no block to report.
     pub(super) fn shrink(&mut self) {
         self.recent = Vec::new();
@@ -110,7 +99,7 @@ mod tests {
     /// Blocks of one number each, which arrived in ascending order.
     fn every_second(blocks: u64) -> (RangeSet, SackList) {
         let mut held = RangeSet::new(4096);
-        let mut list = SackList::new();
+        let mut list = SackList::default();
         for number in 0..blocks {
             arrive(&mut held, &mut list, 10 + 2 * number..11 + 2 * number);
         }
@@ -145,7 +134,7 @@ mod tests {
     #[test]
     fn all_blocks_are_reported_if_they_fit() {
         let (held, _) = every_second(32);
-        let mut blocks = SackList::new().report(&held, MAX_BLOCKS).to_vec();
+        let mut blocks = SackList::default().report(&held, MAX_BLOCKS).to_vec();
         blocks.sort_by_key(|block| block.start);
         assert_eq!(blocks, held.iter().collect::<Vec<_>>());
     }
@@ -168,7 +157,7 @@ mod tests {
     fn random_reports_have_held_blocks_once() {
         for seed in 0..300 {
             let mut random = rdt_testing::random(seed);
-            let (mut held, mut list) = (RangeSet::new(100), SackList::new());
+            let (mut held, mut list) = (RangeSet::new(100), SackList::default());
             for step in 0..300 {
                 let start = random(1000);
                 let range = start..start + 1 + random(4);

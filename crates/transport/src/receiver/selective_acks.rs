@@ -16,7 +16,7 @@ use crate::wire::native::{Ack, FITTING_BLOCKS, RunFields, SackBlock};
 const REOPEN_INTERVAL: Duration = Duration::from_millis(200);
 const MAX_REOPEN_REPEATS: u32 = 4;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct SelectiveAcks {
     acks: Acks,
     sacks: SackList,
@@ -48,17 +48,8 @@ struct Reopened {
 
 impl SelectiveAcks {
     pub(super) fn new(config: &ReceiverConfig) -> Self {
-        Self {
-            acks: Acks::new(config.acks),
-            sacks: SackList::new(),
-            blocks: Vec::new(),
-            mss: config.stream_window.mss,
-            read: false,
-            window: u64::MAX,
-            reopened: None,
-            largest_received: 0,
-            first_at: None,
-        }
+        let (acks, mss) = (Acks::new(config.acks), config.stream_window.mss);
+        Self { acks, mss, window: u64::MAX, ..Self::default() }
     }
 
     /// Handles the arrival of a data packet, after the buffer processed it with result `arrival`.

@@ -12,7 +12,7 @@ use super::super::proof::KeyProof;
 use super::{MAX_FORGED_PACKETS, Streams};
 use crate::Ecn;
 use crate::wire::native::{Body, Close, DataRun, Header, Probe, RunFields, peek};
-use crate::wire::{Ack, FromReceiver, FromSender, WireError};
+use crate::wire::{Ack, FromReceiver, WireError};
 
 /// Bytes of packets that make a run: the payload is copied while the opened packets are in the L1
 /// data cache, of which most processors have 32 KiB.
@@ -147,9 +147,7 @@ impl Streams {
             Body::Ack(ack) => self.on_ack(now, Some(ack), len),
             &Body::Fin { length, ref ack } => {
                 self.on_ack(now, ack.as_ref(), len);
-                let packet_number = Some(number);
-                let fin = FromSender::Fin { seq: length, packet_number, understands_ack: true };
-                self.receiver.handle(now, &fin, ecn, memory);
+                self.receiver.on_fin(now, length, Some(number), true, ecn);
                 if self.receiver.is_broken() {
                     return Err(Closed::ProtocolBroken(WireError::Sequence));
                 }
