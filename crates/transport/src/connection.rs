@@ -358,24 +358,25 @@ impl Connection {
     /// Ends the connection at once: the peer's application gets `code` and up to 200 bytes of
     /// `text`. What was not delivered is lost.
     pub fn close(&mut self, now: Instant, code: u32, text: &str) {
-        self.close_for(now, CloseReason::Aborted, code, text, Closed::Local);
+        self.end(now, Closed::Local, Some((CloseReason::Aborted, code, text)));
     }
 
     /// Ends the connection at once, for a reason of the protocol. What was not delivered is lost.
     pub fn abort(&mut self, now: Instant, reason: CloseReason) {
-        self.close_for(now, reason, 0, "", Closed::Local);
+        self.end(now, Closed::Local, Some((reason, 0, "")));
     }
 
-    /// Ends the connection with a CLOSE of this reason.
-    fn close_for(&mut self, now: Instant, reason: CloseReason, code: u32, text: &str, why: Closed) {
+    /// Ends the connection, by a CLOSE with these fields if the peer is told.
+    fn end(&mut self, now: Instant, closed: Closed, close: Option<(CloseReason, u32, &str)>) {
         if self.closed.is_some() {
             return;
         }
-        match &mut self.stage {
-            Stage::Open(streams) => streams.close(now, reason, code, text),
-            Stage::Opening(_) | Stage::Ended => self.stage = Stage::Ended,
+        match (&mut self.stage, close) {
+            (Stage::Open(streams), Some((reason, code, text))) => streams.close(now, reason, code, text),
+            (Stage::Open(streams), None) => streams.stop(),
+            (Stage::Opening(_) | Stage::Ended, _) => self.stage = Stage::Ended,
         }
-        self.report_end(why);
+        self.report_end(closed);
     }
 
     /// Gives up the handle: what was written is still delivered. Unread and further bytes of the

@@ -31,8 +31,7 @@ impl CloseSent {
 
     /// Ends a connection silently: the peer knows, or cannot be told.
     pub(super) fn none() -> Self {
-        let reason = CloseReason::Aborted;
-        Self { reason, code: 0, text: "".into(), is_due: false, left: 0, packets: 0, wait: 1 }
+        Self { is_due: false, left: 0, ..Self::new(CloseReason::Aborted, 0, "", 0) }
     }
 
     /// Handles an authentic packet that the peer sent meanwhile.

@@ -334,7 +334,7 @@ impl Opening {
         };
         let rtt = self.syns.sent_at(attempt).map(|at| now.saturating_duration_since(at));
         let random = u64::from_le_bytes(self.entropy.array());
-        let proof = KeyProof::new(auth, random, rtt, self.give_up_at());
+        let proof = KeyProof::new(auth, Some(random), rtt, self.give_up_at());
         Some(Opened {
             established: Established {
                 local_id: self.env.local_id,

@@ -369,20 +369,14 @@ impl Connection {
 
     /// Ends the connection for a reason found here; the peer is told if it can act on it.
     fn fail(&mut self, now: Instant, closed: Closed) {
-        if self.closed.is_some() {
-            return;
-        }
-        match &mut self.stage {
-            Stage::Open(streams) => match closed {
-                Closed::ProtocolBroken(_) | Closed::InvalidAcks | Closed::AeadLimit => {
-                    streams.close(now, CloseReason::Protocol, 0, "");
-                }
-                Closed::Local | Closed::NoProgress(_) => streams.close(now, CloseReason::Aborted, 0, ""),
-                _ => streams.stop(),
-            },
-            Stage::Opening(_) | Stage::Ended => self.stage = Stage::Ended,
-        }
-        self.report_end(closed);
+        let told = match closed {
+            Closed::ProtocolBroken(_) | Closed::InvalidAcks | Closed::AeadLimit => {
+                Some(CloseReason::Protocol)
+            }
+            Closed::Local | Closed::NoProgress(_) => Some(CloseReason::Aborted),
+            _ => None,
+        };
+        self.end(now, closed, told.map(|reason| (reason, 0, "")));
     }
 
     pub(super) fn report_end(&mut self, closed: Closed) {

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use super::initiator::Opening;
 use super::keys::SealingKeys;
 use super::refusals::Refusals;
-use super::streams::seal_slot;
+use super::streams::seal_probe;
 use crate::TransmitBuf;
-use crate::wire::native::{self, Probe};
+use crate::wire::native::Probe;
 
 /// Upper limit of the time between two repetitions.
 const MAX_INTERVAL: Duration = Duration::from_secs(1);
@@ -23,6 +23,7 @@ pub(crate) const MIN_PROOF_INTERVAL: Duration = Duration::from_millis(200);
 const MIN_OPEN_INTERVAL: Duration = Duration::from_millis(50);
 
 /// AUTH, if the Noise pattern has one, and a path probe, which the responder answers; or an OPEN.
+#[derive(Default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent of each other")]
 pub(super) struct KeyProof {
     /// Handshake so far, with its keys.
@@ -48,37 +49,24 @@ pub(super) struct KeyProof {
 }
 
 impl KeyProof {
-    /// Creates a proof that leaves at once. The handshake took `rtt`.
+    /// Creates a proof that leaves at once: a probe with a `random` number, after AUTH if the pattern
+    /// has one; or an OPEN, without a number. The round trip was `rtt` lately.
     pub(super) fn new(
-        auth: Vec<u8>,
-        random: u64,
+        message: Vec<u8>,
+        random: Option<u64>,
         rtt: Option<Duration>,
         give_up_at: Option<Instant>,
     ) -> Self {
-        let interval = rtt.map_or(MAX_INTERVAL, |rtt| (2 * rtt).max(MIN_PROOF_INTERVAL));
-        Self::of(auth, Some(random), interval, give_up_at)
-    }
-
-    /// Creates an OPEN that leaves at once. The round trip was `rtt` lately.
-    pub(super) fn open(open: Vec<u8>, rtt: Option<Duration>, give_up_at: Option<Instant>) -> Self {
-        let interval = rtt.map_or(MAX_INTERVAL, |rtt| (2 * rtt).max(MIN_OPEN_INTERVAL));
-        Self::of(open, None, interval, give_up_at)
-    }
-
-    fn of(message: Vec<u8>, random: Option<u64>, interval: Duration, give_up_at: Option<Instant>) -> Self {
+        let least = if random.is_some() { MIN_PROOF_INTERVAL } else { MIN_OPEN_INTERVAL };
+        let interval = rtt.map_or(MAX_INTERVAL, |rtt| (2 * rtt).max(least));
         Self {
-            handshake: None,
-            is_restarted: false,
             message_due: !message.is_empty(),
             message,
             random,
-            is_answered: false,
             probe_due: true,
-            at: None,
             interval,
             give_up_at,
-            sent: 0,
-            refusals: Refusals::default(),
+            ..Self::default()
         }
     }
 
@@ -189,9 +177,6 @@ impl KeyProof {
         self.at = Some(now + self.interval);
         self.interval = (2 * self.interval).min(MAX_INTERVAL.max(self.interval));
         let Some(random) = self.random else { return false };
-        let probe = Probe { is_response: false, random };
-        seal_slot(sealing, native::PATH_LEN, out, |header, packet| {
-            native::encode_path(header, &probe, packet);
-        })
+        seal_probe(sealing, Probe { is_response: false, random }, out)
     }
 }

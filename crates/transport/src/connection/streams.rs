@@ -477,7 +477,7 @@ impl Streams {
     }
 }
 
-fn seal_probe(sealing: &mut SealingKeys, probe: Probe, out: &mut TransmitBuf) -> bool {
+pub(super) fn seal_probe(sealing: &mut SealingKeys, probe: Probe, out: &mut TransmitBuf) -> bool {
     seal_slot(sealing, native::PATH_LEN, out, |header, packet| native::encode_path(header, &probe, packet))
 }
 

@@ -113,7 +113,7 @@ impl Opening {
                 is_remembered: true,
                 offered_at: now,
             },
-            proof: KeyProof::open(open, rtt, self.give_up_at()),
+            proof: KeyProof::new(open, None, rtt, self.give_up_at()),
             peer: *peer,
             is_proven: true,
             resumption: None,
