@@ -33,7 +33,7 @@ impl Run {
         let mut path = PathConfig::symmetric(self.rtt, Bitrate::from_bps(self.rate));
         path.forward.queue = QueueLimit::bytes(self.queue * 1500);
         let mut server = ServerConfig::new(ReceiverConfig::reference(), LinkMode::None);
-        server.listener.socket_buffer = self.announced.map(truesize::socket_buffer);
+        server.socket_buffer = self.announced.map(truesize::socket_buffer);
         let mut simulation = Simulation::new();
         let server = simulation.add_server(server);
         let wire = simulation.add_wire(Path::new(path, 1));

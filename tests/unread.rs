@@ -63,7 +63,7 @@ fn simulation(link: Link, transfers: &[(SenderConfig, u64)]) -> (Simulation, Nod
         Link::Wire => LinkMode::None,
     };
     let mut config = ServerConfig::new(receiver, mode).with_memory(MEMORY);
-    config.listener.receiver.stream_window.max = OF_ONE;
+    config.receiver.stream_window.max = OF_ONE;
     let mut simulation = Simulation::new();
     let server = simulation.add_server(config);
     let mut senders = Vec::new();

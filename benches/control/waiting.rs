@@ -129,7 +129,7 @@ fn start_small(config: SenderConfig) -> Running {
     let mut simulation = Simulation::new();
     let receiver = ReceiverConfig { keep_payload: true, ..ReceiverConfig::reference() };
     let mut server = ServerConfig::new(receiver, LinkMode::None);
-    server.listener.receiver.stream_window.max = 256 << 10;
+    server.receiver.stream_window.max = 256 << 10;
     let server = simulation.add_server(server);
     let sender = simulation.add_sender(config, server, u64::MAX / 2).expect("the configuration is valid");
     let wire = simulation.add_wire(Path::new(path(20_000_000, ms(100), 1.0), 1));

@@ -100,7 +100,7 @@ pub(crate) fn receive(bytes: u64, waiting: Waiting) -> Result<()> {
     let receiver =
         ReceiverConfig { ack: AckPolicy::Batch, max_datagram: usize::MAX, ..ReceiverConfig::reference() };
     let mut config = ServerConfig::new(receiver, LinkMode::None).with_memory(MEMORY);
-    config.listener.socket_buffer = Some(truesize::socket_buffer(io.stats().receive_buffer));
+    config.socket_buffer = Some(truesize::socket_buffer(io.stats().receive_buffer));
     meter::print_hello(io.local_addr()?, None);
     let mut server = Server::new(config);
     let mut taking = Taking { meter: Meter::new(bytes), end: None, seconds: 0.0, crc: 0 };

@@ -255,7 +255,7 @@ impl Worker {
             config.link = LinkMode::Emulated { seed: child_seed(seed, index as u64) };
         }
         if config.link == LinkMode::None && !plan.args.dummy {
-            config.listener.socket_buffer = Some(truesize::socket_buffer(io.stats().receive_buffer));
+            config.socket_buffer = Some(truesize::socket_buffer(io.stats().receive_buffer));
         }
         let spin = if plan.seed.is_some() { SPIN_BEFORE_DEADLINE } else { Duration::ZERO };
         let waiter = Waiter::new(io.socket(), spin).map_err(SocketError::Receive)?;
@@ -333,9 +333,9 @@ fn configure(args: &RecvArgs) -> Result<(ServerConfig, Option<u64>), Failure> {
     let threads = args.threads as u64;
     let mut config =
         ServerConfig::new(ReceiverConfig { ack, ..receiver }, link).with_memory(memory / threads);
-    config.listener.receiver.acks = args.ack.unwrap_or_default();
-    let window = &mut config.listener.receiver.stream_window.max;
-    let most = config.listener.peer_memory_limit;
+    config.receiver.acks = args.ack.unwrap_or_default();
+    let window = &mut config.receiver.stream_window.max;
+    let most = config.peer_memory_limit;
     match args.rwnd {
         Some(rwnd) if rwnd > most => {
             return Err(Failure::usage(format_args!(
@@ -345,8 +345,8 @@ fn configure(args: &RecvArgs) -> Result<(ServerConfig, Option<u64>), Failure> {
         Some(rwnd) => *window = rwnd,
         None => *window = (*window).min(most),
     }
-    config.listener.max_peers = args.max_peers.div_ceil(args.threads);
-    config.listener.max_peers_per_source = args.max_per_source.map(|most| most.div_ceil(args.threads));
+    config.max_peers = args.max_peers.div_ceil(args.threads);
+    config.max_peers_per_source = args.max_per_source.map(|most| most.div_ceil(args.threads));
     Ok((config, (link != LinkMode::None).then_some(seed)))
 }
 

@@ -53,9 +53,10 @@ pub enum LinkMode {
     None,
 }
 
-/// Receivers of a server, and their limits. Each bounds something that senders could make grow.
+/// Configuration of a server: its receivers, its emulated links, and their limits. Each limit bounds
+/// something that senders could make grow.
 #[derive(Debug, Clone, Copy)]
-pub struct ListenerConfig {
+pub struct ServerConfig {
     /// Configuration of every receiver.
     pub receiver: ReceiverConfig,
     /// Largest number of unfinished senders at once. Classic ones, which do not prove their
@@ -75,29 +76,6 @@ pub struct ListenerConfig {
     pub socket_buffer: Option<SocketBuffer>,
     /// Idle timeout of classic senders.
     pub idle: Duration,
-}
-
-impl ListenerConfig {
-    /// Returns the default limits: 4096 senders, which hosts share; 2 GiB of memory,
-    /// of which 512 MiB a sender; an idle timeout of 25 s.
-    pub fn new(receiver: ReceiverConfig) -> Self {
-        Self {
-            receiver,
-            max_peers: 4096,
-            max_peers_per_source: None,
-            memory_limit: 2 << 30,
-            peer_memory_limit: 512 << 20,
-            socket_buffer: None,
-            idle: ClassicConfig::new(receiver).idle,
-        }
-    }
-}
-
-/// Configuration of a server: its receivers, its emulated links, and their limits.
-#[derive(Debug, Clone, Copy)]
-pub struct ServerConfig {
-    /// Receivers and their limits.
-    pub listener: ListenerConfig,
     /// Emulation of paths between peers and receivers.
     pub link: LinkMode,
     /// Limit on the memory of packets inside the links of all peers together, bytes.
@@ -116,14 +94,21 @@ impl ServerConfig {
         Self::new(ReceiverConfig::reference(), LinkMode::Emulated { seed })
     }
 
-    /// Returns a configuration with the limits of [`ListenerConfig::new`], and the same for links.
+    /// Returns the default limits: 4096 senders, which hosts share; 2 GiB of memory, of which 512
+    /// MiB a sender, and the same for links; an idle timeout of 25 s.
     pub fn new(receiver: ReceiverConfig, link: LinkMode) -> Self {
-        let listener = ListenerConfig::new(receiver);
+        let (memory_limit, peer_memory_limit) = (2 << 30, 512 << 20);
         Self {
-            listener,
+            receiver,
+            max_peers: 4096,
+            max_peers_per_source: None,
+            memory_limit,
+            peer_memory_limit,
+            socket_buffer: None,
+            idle: ClassicConfig::new(receiver).idle,
             link,
-            link_memory_limit: listener.memory_limit,
-            peer_link_memory_limit: listener.peer_memory_limit,
+            link_memory_limit: memory_limit,
+            peer_link_memory_limit: peer_memory_limit,
             native_idle: NATIVE_IDLE,
             classic: true,
         }
@@ -134,8 +119,8 @@ impl ServerConfig {
     #[must_use]
     pub fn with_memory(mut self, bytes: u64) -> Self {
         let half = bytes / 2;
-        self.listener.memory_limit = half;
-        self.listener.peer_memory_limit = half / 4;
+        self.memory_limit = half;
+        self.peer_memory_limit = half / 4;
         self.link_memory_limit = half;
         self.peer_link_memory_limit = half / 4;
         self

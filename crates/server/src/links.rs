@@ -2,11 +2,10 @@
 //! packets leave.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Debug;
 use std::time::Instant;
 
 use rdt_emulator::{Direction, Ledger, Packet, child_seed};
-use rdt_transport::{Ecn, MAX_HALF_OPEN_PEERS};
+use rdt_transport::{AddressKey, Ecn, MAX_HALF_OPEN_PEERS};
 
 use crate::link_memory::LinkMemory;
 use crate::path::{LinkWanted, PeerPath};
@@ -50,7 +49,7 @@ pub(crate) struct Links<P> {
     pub(crate) removed_reverse: Ledger,
 }
 
-impl<P: Copy + Ord + Debug> Links<P> {
+impl<P: AddressKey> Links<P> {
     pub(crate) fn new(config: &ServerConfig) -> Self {
         let half_open = (config.link_memory_limit / HALF_OPEN_SHARE).min(MAX_HALF_OPEN_LINK_MEMORY);
         Self {
@@ -60,7 +59,7 @@ impl<P: Copy + Ord + Debug> Links<P> {
             path_memory_limit: config.peer_link_memory_limit,
             memory: 0,
             max_memory: 0,
-            connected: LinkMemory::new(config.link_memory_limit, config.listener.max_peers),
+            connected: LinkMemory::new(config.link_memory_limit, config.max_peers),
             half_open: LinkMemory::new(half_open, MAX_HALF_OPEN_PEERS),
             senders: 0,
             removed_forward: Ledger::default(),

@@ -1,11 +1,10 @@
 //! Datagrams between the paths and the socket.
 
 use std::collections::VecDeque;
-use std::fmt::Debug;
 use std::time::Instant;
 
 use rdt_emulator::Direction;
-use rdt_transport::TransmitBuf;
+use rdt_transport::{AddressKey, TransmitBuf};
 
 use crate::SenderId;
 use crate::links::{Datagram, Links};
@@ -20,7 +19,7 @@ pub(crate) struct Outgoing<P> {
     pub(crate) dropped: u64,
 }
 
-impl<P: Copy + Ord + Debug> Outgoing<P> {
+impl<P: AddressKey> Outgoing<P> {
     /// Returns an empty queue.
     pub(crate) fn new() -> Self {
         Self { queue: VecDeque::new(), dropped: 0 }

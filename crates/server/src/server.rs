@@ -3,15 +3,13 @@
 mod forwarding;
 
 use std::collections::VecDeque;
-use std::fmt::Debug;
-use std::hash::Hash;
 use std::time::{Duration, Instant};
 
 use rdt_crypto::Entropy;
 use rdt_emulator::{DelayHistogram, Ledger};
 use rdt_transport::wire::native::{CloseReason, recognize};
 use rdt_transport::{
-    ClassicPeers, Connection, ConnectionId, ConnectionSet, ConnectionSetConfig, Ecn, Endpoint,
+    AddressKey, ClassicPeers, Connection, ConnectionId, ConnectionSet, ConnectionSetConfig, Ecn, Endpoint,
     PayloadDiscarded, ReceiverEvent, ResponderConfig, TransmitBuf, one_by_one,
 };
 
@@ -43,7 +41,7 @@ pub struct Server<P> {
     pub(crate) lateness: DelayHistogram,
 }
 
-impl<P: Copy + Ord + Debug + Hash> Server<P> {
+impl<P: AddressKey> Server<P> {
     /// Creates a server without senders.
     pub fn new(config: ServerConfig) -> Self {
         Self {
@@ -61,7 +59,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
     }
 
     /// Accepts native connections, each for one transfer to this server. Both formats together stay
-    /// within the limits of [`ServerConfig::listener`]. `environment` has all other fields of the
+    /// within the limits of [`ServerConfig`]. `environment` has all other fields of the
     /// configuration. `entropy` must be unpredictable. Call it before the first datagram.
     pub fn listen(
         &mut self,
@@ -114,7 +112,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
     pub fn data(&self, sender: impl Into<SenderId<P>>) -> Result<&[u8], PayloadDiscarded> {
         match sender.into() {
             SenderId::Address(address) => self.classic().data(address),
-            _ if !self.config.listener.receiver.keep_payload => Err(PayloadDiscarded),
+            _ if !self.config.receiver.keep_payload => Err(PayloadDiscarded),
             sender @ SenderId::Connection(_) => Ok(self.connection(sender).map_or(&[], Connection::data)),
         }
     }
@@ -274,7 +272,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
     }
 }
 
-impl<P: Copy + Ord + Debug + Hash> Endpoint for Server<P> {
+impl<P: AddressKey> Endpoint for Server<P> {
     type Peer = P;
     type Event = (SenderId<P>, ReceiverEvent);
 

@@ -1,10 +1,7 @@
 //! Counters of a server, with sums over its links.
 
-use std::fmt::Debug;
-use std::hash::Hash;
-
 use rdt_emulator::{DelayHistogram, Ledger};
-use rdt_transport::{ClassicStats, ConnectionSetStats, ReceiverStats};
+use rdt_transport::{AddressKey, ClassicStats, ConnectionSetStats, ReceiverStats};
 
 use crate::Server;
 
@@ -61,7 +58,7 @@ impl ServerStats {
     }
 }
 
-impl<P: Copy + Ord + Debug + Hash> Server<P> {
+impl<P: AddressKey> Server<P> {
     /// Returns the current counters.
     pub fn stats(&self) -> ServerStats {
         let classic = self.classic().stats();

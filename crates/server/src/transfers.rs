@@ -2,14 +2,13 @@
 //! server.
 
 use std::collections::BTreeSet;
-use std::fmt::Debug;
-use std::hash::Hash;
 use std::time::Instant;
 
 use rdt_crypto::Entropy;
 use rdt_transport::{
-    ClassicConfig, Closed, Confirm, ConnectionConfig, ConnectionEvent, ConnectionId, ConnectionSet,
-    ConnectionSetConfig, Endpoint, ReceiverConfig, ReceiverEvent, ReceiverStats, ResponderConfig,
+    AddressKey, ClassicConfig, Closed, Confirm, ConnectionConfig, ConnectionEvent, ConnectionId,
+    ConnectionSet, ConnectionSetConfig, Endpoint, ReceiverConfig, ReceiverEvent, ReceiverStats,
+    ResponderConfig,
 };
 
 use crate::ServerConfig;
@@ -34,28 +33,27 @@ pub(crate) fn limits<P: Copy>(
     config: &ServerConfig,
     base: &ConnectionSetConfig<P>,
 ) -> ConnectionSetConfig<P> {
-    let limits = config.listener;
-    let classic = ClassicConfig { receiver: limits.receiver, idle: limits.idle };
+    let classic = ClassicConfig { receiver: config.receiver, idle: config.idle };
     ConnectionSetConfig {
         classic: config.classic.then_some(classic),
-        max_connections: limits.max_peers,
-        max_connections_per_source: limits.max_peers_per_source,
-        memory_limit: limits.memory_limit,
-        connection_memory_limit: limits.peer_memory_limit,
-        socket_buffer: limits.socket_buffer,
+        max_connections: config.max_peers,
+        max_connections_per_source: config.max_peers_per_source,
+        memory_limit: config.memory_limit,
+        connection_memory_limit: config.peer_memory_limit,
+        socket_buffer: config.socket_buffer,
         ..*base
     }
 }
 
 /// Returns a set that accepts native connections, too.
-pub(crate) fn listening<P: Copy + Ord + Debug + Hash>(
+pub(crate) fn listening<P: AddressKey>(
     config: &ServerConfig,
     mut responder: ResponderConfig,
     base: ConnectionSetConfig<P>,
     entropy: Entropy,
 ) -> ConnectionSet<P> {
     responder.config = ConnectionConfig {
-        receiver: ReceiverConfig { checksum: false, ..config.listener.receiver },
+        receiver: ReceiverConfig { checksum: false, ..config.receiver },
         idle_timeout: config.native_idle,
         confirm: Confirm::ByApplication,
         one_way: true,
@@ -69,7 +67,7 @@ pub(crate) fn listening<P: Copy + Ord + Debug + Hash>(
 impl Transfers {
     /// Returns the next event of a connection as an event of its transfer. Ended connections are
     /// released: their last answers are repeated, and what was not read is void.
-    pub(crate) fn poll_event<P: Copy + Ord + Debug + Hash>(
+    pub(crate) fn poll_event<P: AddressKey>(
         &mut self,
         now: Instant,
         set: &mut ConnectionSet<P>,
@@ -101,7 +99,7 @@ impl Transfers {
     }
 
     /// Returns the sum of the counters of all receivers.
-    pub(crate) fn receivers<P: Copy + Ord + Debug + Hash>(&self, set: &ConnectionSet<P>) -> ReceiverStats {
+    pub(crate) fn receivers<P: AddressKey>(&self, set: &ConnectionSet<P>) -> ReceiverStats {
         let mut sum = self.removed;
         for connection in self.open.iter().filter_map(|id| set.get(*id)) {
             sum.merge(&connection.stats().receiver);

@@ -54,7 +54,7 @@ pub struct ServerNode {
 impl ServerNode {
     pub(crate) fn new(config: ServerConfig, id: NodeId, epoch: Instant, now: Instant) -> Self {
         let mut server = Server::new(config);
-        let keeps_payload = config.listener.receiver.keep_payload;
+        let keeps_payload = config.receiver.keep_payload;
         // Servers have one identity and different addresses.
         let set = ConnectionSetConfig { reset_scope: u64::from(id.0), ..ConnectionSetConfig::default() };
         let config = ConnectionConfig { dangerously_unencrypted: true, ..ConnectionConfig::default() };

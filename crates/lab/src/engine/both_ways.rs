@@ -80,7 +80,7 @@ pub(super) fn place<'a>(
 
 /// Makes a connection of one direction one of both, which receives `incoming`.
 fn both(config: ConnectionConfig, incoming: &Flow) -> ConnectionConfig {
-    let other = server(incoming, &config.sender).listener.receiver;
+    let other = server(incoming, &config.sender).receiver;
     let mut receiver = ConnectionConfig::default().receiver;
     (receiver.stream_window, receiver.acks) = (other.stream_window, other.acks);
     let aead = config.aead.filter(|aead| aead.is_encrypted());

@@ -35,7 +35,7 @@ pub(super) fn socket(end: &End, port: u16, offload: bool) -> Result<UdpIo, LoadE
 /// Receives one transfer.
 pub(super) fn receive(mut io: UdpIo, responding: Responding, shared: &Shared) {
     let Responding { server: mut config, responder, entropy } = responding;
-    config.listener.socket_buffer = Some(truesize::socket_buffer(io.stats().receive_buffer));
+    config.socket_buffer = Some(truesize::socket_buffer(io.stats().receive_buffer));
     let mut server = Server::new(config);
     let environment = ConnectionSetConfig {
         ip_of: Some(|remote: &Remote| remote.addr.ip()),
@@ -43,7 +43,7 @@ pub(super) fn receive(mut io: UdpIo, responding: Responding, shared: &Shared) {
         ..ConnectionSetConfig::default()
     };
     server.listen(responder, environment, entropy);
-    let keeps = config.listener.receiver.keep_payload;
+    let keeps = config.receiver.keep_payload;
     let mut receiving = Receiving { shared, keeps, peer: None, bytes: 0, begin: None, is_whole: false };
     let waiter = Waiter::new(io.socket(), Duration::ZERO).map_err(SocketError::Receive);
     let end = waiter.and_then(|mut waiter| run(&mut server, &mut io, &mut receiving, &mut waiter));

@@ -1,14 +1,12 @@
 //! Ways of datagrams: from the socket through the forward link to the set of peers, and of the
 //! replies through the reverse link to the socket.
 
-use std::fmt::Debug;
-use std::hash::Hash;
 use std::time::Instant;
 
 use rdt_emulator::Direction;
 use rdt_transport::wire::FromSender;
 use rdt_transport::wire::native::CloseReason;
-use rdt_transport::{Admission, ConnectionId, Ecn, Endpoint, one_by_one};
+use rdt_transport::{AddressKey, Admission, ConnectionId, Ecn, Endpoint, one_by_one};
 
 use super::Server;
 use crate::SenderId;
@@ -16,7 +14,7 @@ use crate::links::Datagram;
 use crate::path::LinkWanted;
 use crate::transfers::Transfers;
 
-impl<P: Copy + Ord + Debug + Hash> Server<P> {
+impl<P: AddressKey> Server<P> {
     /// Pushes a datagram of a classic sender into its forward link. The SYN of a new one
     /// creates its path.
     pub(super) fn enter_classic(&mut self, now: Instant, peer: P, ecn: Ecn, bytes: &[u8], seed: u64) {
@@ -92,7 +90,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
     /// True if no packet has arrived from the sender for so long that its links must not keep it:
     /// a slow link may hold packets for years.
     fn is_silent(&self, now: Instant, sender: SenderId<P>) -> bool {
-        let is_faithful = self.config.listener.receiver.faithful;
+        let is_faithful = self.config.receiver.faithful;
         let path = self.links.paths.get(&sender).filter(|_| !is_faithful);
         path.is_some_and(|path| now.saturating_duration_since(path.last_arrival) > self.config.native_idle)
     }

@@ -103,7 +103,7 @@ fn discarding_server_has_no_data_to_read() {
     for (keeps, expected) in [(true, Ok(&[7, 7][..])), (false, Err(PayloadDiscarded))] {
         let mut script = Script::new(|config| {
             config.link = LinkMode::None;
-            config.listener.receiver.keep_payload = keeps;
+            config.receiver.keep_payload = keeps;
         });
         script.syn(0, 1, LINK);
         script.data(1, 1, 0, 2);
@@ -307,7 +307,7 @@ fn ecn_passes_link_one_codepoint_per_batch() {
 
 #[test]
 fn window_update_takes_reverse_link() {
-    let mut script = Script::new(|config| config.listener.peer_memory_limit = 1 << 20);
+    let mut script = Script::new(|config| config.peer_memory_limit = 1 << 20);
     let link = LinkProperties { rtt_s: 0.01, speed_bps: 1e9, buffer: 2000, ..LINK };
     script.syn(0, 1, link);
     script.run_to(20_000_000);
@@ -330,7 +330,7 @@ fn window_update_takes_reverse_link() {
 
 #[test]
 fn pairs_of_spoofed_packets_cause_no_event() {
-    let mut script = Script::new(|config| config.listener.receiver.faithful = false);
+    let mut script = Script::new(|config| config.receiver.faithful = false);
     for peer in 0..200 {
         script.syn(0, peer, LINK);
         script.data(0, peer, 0, 1000);
@@ -344,7 +344,7 @@ fn pairs_of_spoofed_packets_cause_no_event() {
 
 #[test]
 fn half_open_peer_keeps_its_link_when_it_connects() {
-    let mut script = Script::new(|config| config.listener.receiver.faithful = false);
+    let mut script = Script::new(|config| config.receiver.faithful = false);
     script.syn(0, 1, LINK);
     assert_eq!(script.run_to(SYN_ANSWERED), [(SYN_ANSWERED, SYN_ACK)], "the link delays the handshake");
     for seq in 0..3 {
@@ -359,7 +359,7 @@ fn half_open_peer_keeps_its_link_when_it_connects() {
 #[test]
 fn full_links_leave_floor_to_others() {
     let mut script = Script::new(|config| {
-        config.listener.max_peers = 4;
+        config.max_peers = 4;
         config.link_memory_limit = 100_000;
         config.peer_link_memory_limit = 100_000;
     });
@@ -379,7 +379,7 @@ fn full_links_leave_floor_to_others() {
 
 #[test]
 fn departures_keep_silent_peer_for_120_s() {
-    let mut script = Script::new(|config| config.listener.receiver.faithful = false);
+    let mut script = Script::new(|config| config.receiver.faithful = false);
     // 8 s for a packet, and room for 100.
     script.syn(0, 1, LinkProperties { speed_bps: 1000.0, buffer: 100, ..LINK });
     (0..50).for_each(|seq| script.data(1, 1, seq, 1000));
@@ -393,7 +393,7 @@ fn departures_keep_silent_peer_for_120_s() {
 #[test]
 fn links_of_half_open_peers_have_limit_of_their_own() {
     let mut script = Script::new(|config| {
-        config.listener.receiver.faithful = false;
+        config.receiver.faithful = false;
         config.link_memory_limit = 1 << 20;
     });
     for peer in 0..100 {

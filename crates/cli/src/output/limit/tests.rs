@@ -88,7 +88,7 @@ impl Run {
         let receiver = ReceiverConfig { keep_payload, ..ReceiverConfig::reference() };
         let mut server = ServerConfig::new(receiver, mode);
         if let Some(rwnd) = self.rwnd {
-            server.listener.receiver.stream_window.max = rwnd;
+            server.receiver.stream_window.max = rwnd;
         }
         let mut simulation = Simulation::new();
         let server = simulation.add_server(server);

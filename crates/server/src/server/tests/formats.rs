@@ -9,7 +9,7 @@ use super::*;
 
 #[test]
 fn both_formats_count_towards_one_limit() {
-    let mut world = World::with(true, None, 1000, |config| config.listener.max_peers = 1);
+    let mut world = World::with(true, None, 1000, |config| config.max_peers = 1);
     world.is_storing = false;
     assert!(world.run_until(Duration::from_secs(5), |world| world.server.active() == 1));
     let mut second = World::new(false, None, 1000);
@@ -23,7 +23,7 @@ fn both_formats_count_towards_one_limit() {
 fn host_has_its_share_over_both_formats() {
     for is_native in [false, true] {
         let mut world = World::with(is_native, None, 1000, |config| {
-            (config.listener.max_peers, config.listener.max_peers_per_source) = (8, Some(4));
+            (config.max_peers, config.max_peers_per_source) = (8, Some(4));
         });
         world.is_storing = false;
         for open in 1..=4 {
@@ -45,7 +45,7 @@ fn host_has_its_share_over_both_formats() {
 
 #[test]
 fn finished_classic_sender_leaves_its_place() {
-    let mut world = World::with(false, None, 1000, |config| config.listener.max_peers = 1);
+    let mut world = World::with(false, None, 1000, |config| config.max_peers = 1);
     assert!(world.run_until(Duration::from_secs(5), |world| world.is_delivered));
     let mut next = world.next_client(true);
     assert!(next.run_until(Duration::from_secs(5), |world| world.is_delivered), "{:?}", next.closed());
@@ -54,7 +54,7 @@ fn finished_classic_sender_leaves_its_place() {
 
 #[test]
 fn server_with_one_place_repeats_lost_fin_ack() {
-    let mut first = World::with(true, None, 1000, |config| config.listener.max_peers = 1);
+    let mut first = World::with(true, None, 1000, |config| config.max_peers = 1);
     let is_stored = |world: &World| matches!(world.events.last(), Some(ReceiverEvent::Finished { .. }));
     assert!(first.run_until(Duration::from_secs(5), is_stored));
     // The FIN-ACK is lost.
