@@ -60,9 +60,9 @@ pub use endpoint::{Endpoint, one_by_one};
 pub use error::{ConfigError, PayloadDiscarded, Phase, TransferError};
 pub use observer::{Interest, LossTrigger, Metrics, Observer, Resend, Timer, Trace};
 pub use peers::{
-    Admission, Admit, Admittee, ClassicConfig, ClassicPeers, ClassicStats, ConnectionId, ConnectionSet,
-    ConnectionSetConfig, ConnectionSetStats, MAX_HALF_OPEN_PEERS, PeerId, ResponderConfig, Secrets,
-    SocketBuffer,
+    AddressKey, Admission, Admit, Admittee, ClassicConfig, ClassicPeers, ClassicStats, ConnectionId,
+    ConnectionSet, ConnectionSetConfig, ConnectionSetStats, MAX_HALF_OPEN_PEERS, PeerId, ResponderConfig,
+    Secrets, SocketBuffer,
 };
 pub use receiver::{
     AckConfig, AckPolicy, ReceiverConfig, ReceiverEvent, ReceiverStats, WindowConfig, WindowPolicy,

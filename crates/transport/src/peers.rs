@@ -35,7 +35,6 @@ mod timers;
 mod transmit;
 
 use std::collections::VecDeque;
-use std::fmt::Debug;
 use std::hash::Hash;
 use std::time::Instant;
 
@@ -58,6 +57,11 @@ use crate::send_buffer::FramePool;
 use crate::sender::earlier;
 use crate::wire::native::recognize;
 use crate::{Ecn, Endpoint, TransmitBuf};
+
+/// Address of a peer, which a set only compares and hashes.
+pub trait AddressKey: Copy + Ord + Hash {}
+
+impl<P: Copy + Ord + Hash> AddressKey for P {}
 
 /// Handle of a connection within its set: the local connection ID. Never used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -113,7 +117,7 @@ pub struct ConnectionSet<P> {
     classic: ClassicPeers<P>,
 }
 
-impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
+impl<P: AddressKey> ConnectionSet<P> {
     /// Creates a set without peers. It answers no native SYN before [`ConnectionSet::listen`].
     /// `entropy` must be unpredictable: keys, IDs and cookies come from it.
     pub fn new(config: ConnectionSetConfig<P>, entropy: Entropy) -> Self {
@@ -178,7 +182,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     }
 }
 
-impl<P: Copy + Ord + Debug + Hash> Endpoint for ConnectionSet<P> {
+impl<P: AddressKey> Endpoint for ConnectionSet<P> {
     type Peer = P;
     /// Classic peers have events of their own: [`ConnectionSet::poll_classic_event`].
     type Event = (ConnectionId, ConnectionEvent);
@@ -229,7 +233,6 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for ConnectionSet<P> {
 
     fn handle_timeout(&mut self, now: Instant) {
         self.expire_native(now);
-        self.close_idle_half_open(now);
         self.handle_timers(now);
     }
 
@@ -238,8 +241,7 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for ConnectionSet<P> {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        let tables = earlier(self.native_deadline(), self.classic.half_open.deadline());
-        earlier(tables, earlier(self.timers.first(), self.answers.limit.deadline()))
+        earlier(self.native_deadline(), earlier(self.timers.first(), self.answers.limit.deadline()))
     }
 
     fn poll_event(&mut self) -> Option<(ConnectionId, ConnectionEvent)> {

@@ -38,7 +38,7 @@ struct Group {
 }
 
 /// The buffer and the claims to it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Budget {
     /// `None` if the buffer limits no window.
     buffer: Option<SocketBuffer>,
@@ -61,16 +61,8 @@ pub(super) struct Budget {
 impl Budget {
     /// Returns a budget without claims.
     pub(super) fn new(buffer: Option<SocketBuffer>) -> Self {
-        Self {
-            buffer,
-            epoch: 0,
-            began: None,
-            present: Group::default(),
-            previous: Group::default(),
-            silent: Group::default(),
-            arrived: 0,
-            host_delay: buffer.map_or(Duration::ZERO, |buffer| buffer.min_host_delay),
-        }
+        let host_delay = buffer.map_or(Duration::ZERO, |buffer| buffer.min_host_delay);
+        Self { buffer, host_delay, ..Self::default() }
     }
 
     /// Adds a transfer that has sent no data.

@@ -8,8 +8,6 @@ mod receive;
 mod stats;
 
 use std::collections::VecDeque;
-use std::fmt::Debug;
-use std::hash::Hash;
 use std::time::{Duration, Instant};
 
 pub use admission::Admission;
@@ -21,7 +19,7 @@ pub use stats::ClassicStats;
 use super::account::Key;
 use super::sources::SourceCounts;
 use super::table::Table;
-use super::{ClassicConfig, ConnectionSet, PeerId};
+use super::{AddressKey, ClassicConfig, ConnectionSet, PeerId};
 use crate::receiver::Receiver;
 use crate::wire::classic::REPLY_LEN;
 use crate::{PayloadDiscarded, ReceiverEvent, ReceiverStats, TransmitBuf};
@@ -37,7 +35,7 @@ const MAX_IDLE: Duration = Duration::from_secs(100 * 365 * 86_400);
 pub struct ClassicPeers<P> {
     config: Option<ClassicConfig>,
     table: Table<P, Entry>,
-    pub(super) half_open: HalfOpen<P>,
+    half_open: HalfOpen<P>,
     /// Number of connected peers of each source, finished ones included.
     sources: SourceCounts,
     events: VecDeque<(P, ReceiverEvent)>,
@@ -46,7 +44,7 @@ pub struct ClassicPeers<P> {
     removed: ReceiverStats,
 }
 
-impl<P: Copy + Ord + Debug + Hash> ClassicPeers<P> {
+impl<P: AddressKey> ClassicPeers<P> {
     pub(super) fn new(config: Option<ClassicConfig>) -> Self {
         Self {
             config,
@@ -134,7 +132,7 @@ impl<P: Copy + Ord + Debug + Hash> ClassicPeers<P> {
     }
 }
 
-impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
+impl<P: AddressKey> ConnectionSet<P> {
     /// Returns the classic peers.
     pub fn classic(&self) -> &ClassicPeers<P> {
         &self.classic
@@ -259,19 +257,21 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         }
     }
 
-    /// Handles the idle timeout of a connected peer, if it has expired. A transfer that has arrived
-    /// whole waits for its application without a limit.
+    /// Handles the idle timeout of a peer, if it has expired. A transfer that has arrived whole waits
+    /// for its application without a limit.
     pub(super) fn on_classic_timer(&mut self, now: Instant, slot: usize) {
         let idle_limit = self.classic.idle_limit();
         let Some((peer, entry)) = self.classic.table.at_mut(slot) else { return };
-        entry.account.timer = None;
         let deadline = entry.last_active + idle_limit;
-        if deadline <= now && !entry.receiver.awaits_confirmation() {
-            self.close_classic(peer);
-        } else {
-            let deadline = if deadline <= now { now + idle_limit } else { deadline };
-            self.timers.schedule(&mut entry.account, Key::Classic(slot), Some(deadline));
+        if deadline <= now && (entry.is_half_open || !entry.receiver.awaits_confirmation()) {
+            return self.close_classic(peer);
         }
+        let deadline = if deadline <= now { now + idle_limit } else { deadline };
+        let timer = entry.account.timer.take();
+        if let Some(timer) = timer.filter(|_| entry.is_half_open) {
+            self.classic.half_open.postpone((timer, peer), deadline);
+        }
+        self.timers.schedule(&mut entry.account, Key::Classic(slot), Some(deadline));
     }
 
     /// Fills a batch with replies to the peer in a slot of the table, and returns its address.

@@ -19,8 +19,6 @@ mod retry;
 mod tests;
 
 use std::collections::{BTreeSet, VecDeque};
-use std::fmt::Debug;
-use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -41,7 +39,7 @@ use super::account::Key;
 use super::slots::Slot;
 use super::stateless_limit::{LoadLimiter, RateLimiter};
 use super::table::Table;
-use super::{ConnectionId, ConnectionSet, ConnectionSetStats, ResponderConfig};
+use super::{AddressKey, ConnectionId, ConnectionSet, ConnectionSetStats, ResponderConfig};
 use crate::connection::{
     Connection, ConnectionConfig, ConnectionEnv, ConnectionEvent, InitiatorConfig, Memory, Output,
 };
@@ -177,7 +175,7 @@ impl Resets {
     }
 }
 
-impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
+impl<P: AddressKey> ConnectionSet<P> {
     /// Accepts connections of peers. The first event of each is [`ConnectionEvent::Connected`].
     ///
     /// A later set with the same identity and

@@ -1,13 +1,11 @@
 //! Deadlines of the peers: timers of connections and of the probes of their new addresses, and idle
-//! timeouts of connected classic peers.
+//! timeouts of classic peers.
 
 use std::collections::BTreeSet;
-use std::fmt::Debug;
-use std::hash::Hash;
 use std::time::Instant;
 
-use super::ConnectionSet;
 use super::account::{Account, Key};
+use super::{AddressKey, ConnectionSet};
 use crate::sender::earlier;
 
 /// Capacity below which memory is kept.
@@ -62,7 +60,7 @@ impl Timers {
     }
 }
 
-impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
+impl<P: AddressKey> ConnectionSet<P> {
     /// Handles the timers that are due.
     pub(super) fn handle_timers(&mut self, now: Instant) {
         // A peer whose next deadline is not after `now` has its turn in the next call.

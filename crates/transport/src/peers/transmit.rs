@@ -1,19 +1,17 @@
 //! Order of transmission: round-robin over the peers, with answers to other addresses in between.
 
-use std::fmt::Debug;
-use std::hash::Hash;
 use std::time::Instant;
 
 use super::account::Key;
 use super::answers::Answer;
-use super::{ConnectionId, ConnectionSet, PeerId};
+use super::{AddressKey, ConnectionId, ConnectionSet, PeerId};
 use crate::TransmitBuf;
 use crate::wire::classic::REPLY_LEN;
 
 /// Capacity of a queue below which its memory is kept.
 const KEPT_CAPACITY: usize = 256;
 
-impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
+impl<P: AddressKey> ConnectionSet<P> {
     /// Like [`poll_transmit`](crate::Endpoint::poll_transmit); also returns the peer that sends the
     /// datagrams. `None` for answers that no peer sends.
     ///

@@ -1,15 +1,13 @@
 //! Admission of classic peers. They have no proof of address, so they are half-open at first, and
 //! never take the last slots, which native connections need.
 
-use std::fmt::Debug;
-use std::hash::Hash;
 use std::time::Instant;
 
 use super::entry::Entry;
 use super::half_open::MAX_HALF_OPEN_MEMORY;
 use crate::ReceiverEvent;
-use crate::peers::ConnectionSet;
 use crate::peers::account::{Account, Key};
+use crate::peers::{AddressKey, ConnectionSet};
 use crate::receiver::Receiver;
 
 /// Result of admitting the sender of a SYN.
@@ -23,7 +21,7 @@ pub enum Admission {
     Refused,
 }
 
-impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
+impl<P: AddressKey> ConnectionSet<P> {
     /// Admits a classic peer, which sent a valid SYN, if there is room.
     pub fn admit_classic(&mut self, now: Instant, peer: P) -> Admission {
         if self.classic.table.get_mut(&peer).is_some() {
@@ -40,7 +38,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         let idle_at = now + self.classic.idle_limit();
         let entry = Entry {
             receiver: Receiver::new(config.receiver),
-            account: Account { timer: Some(idle_at), ..Account::default() },
+            account: Account::default(),
             is_half_open,
             on_probation: is_half_open,
             last_active: now,
@@ -50,9 +48,13 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
                 self.remove_oldest_half_open();
             }
             self.classic.half_open.insert((idle_at, peer), source);
-            self.classic.table.insert(peer, entry);
-        } else {
-            self.classic.table.insert(peer, entry);
+        }
+        self.classic.table.insert(peer, entry);
+        let slot = self.classic.table.latest();
+        if let Some(entry) = self.classic.table.latest_mut() {
+            self.timers.schedule(&mut entry.account, Key::Classic(slot), Some(idle_at));
+        }
+        if !is_half_open {
             self.count_admitted(peer);
         }
         Admission::New
@@ -119,31 +121,11 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
 
     /// Counts and reports the peer looked up last, which is now connected.
     fn count_admitted(&mut self, peer: P) {
-        let slot = self.classic.table.latest();
-        if let Some(entry) = self.classic.table.latest_mut() {
-            let idle_at = entry.account.timer.take();
-            self.timers.schedule(&mut entry.account, Key::Classic(slot), idle_at);
-        }
         self.classic.sources.add(self.config.source_of(&peer));
         self.count_open(peer);
         let active = self.classic.active();
         self.classic.stats.admitted += 1;
         self.classic.stats.max_active = self.classic.stats.max_active.max(active);
         self.classic.events.push_back((peer, ReceiverEvent::Connected));
-    }
-
-    /// Closes the half-open peers whose idle timeouts have expired.
-    pub(in crate::peers) fn close_idle_half_open(&mut self, now: Instant) {
-        let idle_limit = self.classic.idle_limit();
-        while let Some((idle_at, peer)) = self.classic.half_open.due(now) {
-            let Some(entry) = self.classic.table.get_mut(&peer) else { break };
-            let deadline = entry.last_active + idle_limit;
-            if deadline <= now {
-                self.close_classic(peer);
-            } else {
-                entry.account.timer = Some(deadline);
-                self.classic.half_open.postpone((idle_at, peer), deadline);
-            }
-        }
     }
 }

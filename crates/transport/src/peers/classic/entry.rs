@@ -12,7 +12,7 @@ use crate::wire::classic::REPLY_LEN;
 pub(super) struct Entry {
     pub(super) receiver: Receiver,
     /// Has a slot while the peer is connected and its transfer unfinished. The timer is the idle
-    /// deadline; that of a half-open peer is among the timers of the half-open table.
+    /// deadline.
     pub(super) account: Account,
     /// True if the peer is in the table of half-open peers.
     pub(super) is_half_open: bool,

@@ -26,9 +26,8 @@ const MAX_HALF_OPEN_PEER_MEMORY: u64 = MAX_HALF_OPEN_MEMORY / 4;
 
 /// Table of half-open peers; their state lies beside that of the connected ones.
 #[derive(Debug)]
-pub(in crate::peers) struct HalfOpen<P> {
-    /// Idle deadline of every half-open peer that sent a SYN alone. May be too early, because it is
-    /// computed again only when it expires, not for each datagram. The first is the oldest.
+pub(super) struct HalfOpen<P> {
+    /// Timer of every half-open peer that sent a SYN alone. The first is the oldest.
     silent: BTreeSet<(Instant, P)>,
     /// The same of those that sent data.
     heard: BTreeSet<(Instant, P)>,
@@ -59,19 +58,6 @@ impl<P: Copy + Ord> HalfOpen<P> {
     /// Returns the peer that makes room for a new one.
     pub(super) fn oldest(&self) -> Option<P> {
         self.silent.first().or(self.heard.first()).map(|(_, peer)| *peer)
-    }
-
-    pub(in crate::peers) fn deadline(&self) -> Option<Instant> {
-        self.first_due().map(|(deadline, _)| deadline)
-    }
-
-    fn first_due(&self) -> Option<(Instant, P)> {
-        [self.silent.first(), self.heard.first()].into_iter().flatten().min().copied()
-    }
-
-    /// Returns the peer whose deadline has passed first, with this deadline.
-    pub(super) fn due(&self, now: Instant) -> Option<(Instant, P)> {
-        self.first_due().filter(|(deadline, _)| *deadline <= now)
     }
 
     /// Replaces the deadline of a peer.

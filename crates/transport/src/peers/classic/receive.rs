@@ -2,16 +2,14 @@
 //! coalesced (GRO) is delivered as a run: the peer is looked up and its limits are computed once
 //! for all packets of the run.
 
-use std::fmt::Debug;
-use std::hash::Hash;
 use std::time::Instant;
 
 use super::{Admission, Entry};
 use crate::Ecn;
-use crate::peers::ConnectionSet;
+use crate::peers::{AddressKey, ConnectionSet};
 use crate::wire::FromSender;
 
-impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
+impl<P: AddressKey> ConnectionSet<P> {
     /// Decodes a classic datagram without delivering it. An undeliverable one is counted. Sequence
     /// numbers of a peer without a transfer are unwrapped near 0.
     pub fn inspect_classic<'d>(&mut self, peer: P, datagram: &'d [u8]) -> Option<FromSender<'d>> {

@@ -1,10 +1,8 @@
 //! Counters of classic peers, with sums over their receivers.
 
-use std::fmt::Debug;
-use std::hash::Hash;
-
 use super::ClassicPeers;
 use crate::ReceiverStats;
+use crate::peers::AddressKey;
 
 /// Counters of classic peers, in datagrams unless stated otherwise.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -44,7 +42,7 @@ impl ClassicStats {
     }
 }
 
-impl<P: Copy + Ord + Debug + Hash> ClassicPeers<P> {
+impl<P: AddressKey> ClassicPeers<P> {
     /// Returns the current counters.
     pub fn stats(&self) -> ClassicStats {
         let mut stats = self.stats;

@@ -1,16 +1,15 @@
 //! First half of a peer's handshake: from its SYN to the SYN-ACK. A peer that has not proved its
 //! address gets one only while [`RetryPolicy`](super::retry::RetryPolicy) allows it.
 
-use std::fmt::Debug;
-use std::hash::Hash;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
 use rdt_crypto::{Aead, Keys, Pattern, Responder, SecretId};
 use sha2::{Digest, Sha256};
 
-use super::half_open::{AwaitedAuth, AwaitedSealed, HalfOpen, OwnId, Stage};
-use super::{Acceptor, ConnectionSet, ResponderConfig};
+use super::half_open::{AwaitedAuth, Candidate, HalfOpen, OwnId, Stage};
+use super::{Acceptor, AddressKey, ConnectionSet, ResponderConfig};
 use crate::connection::{Established, RefuseReason, choose_aead, params_of};
 use crate::peers::Admittee;
 use crate::peers::answers::Answers;
@@ -36,15 +35,7 @@ struct Answered {
     stage: Stage,
 }
 
-/// Noise message 1 of an initiator, decrypted.
-struct First {
-    noise: Responder,
-    /// `None` in XX, where message 3 has it.
-    hello: Option<Hello>,
-    secret: Option<SecretId>,
-}
-
-impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
+impl<P: AddressKey> ConnectionSet<P> {
     /// Handles a SYN.
     pub(super) fn on_syn(&mut self, now: Instant, peer: P, remote_id: u64, datagram: &[u8], syn: &Syn<'_>) {
         self.native.stats.syns += 1;
@@ -140,14 +131,13 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             None => None,
         };
         let keys = Keys { local: Some(&responder.identity), remote: None, psk: psk.as_ref() };
-        let answered = self.read_first(pattern, keys, syn).and_then(|(noise, hello)| {
-            let first = First { noise, hello, secret };
-            self.write_second(now, responder, own, syn, first)
-        });
+        let answered = self
+            .read_first(pattern, keys, syn)
+            .and_then(|first| self.write_second(now, responder, (own, secret), syn, first));
         Ok(answered.unwrap_or_default())
     }
 
-    /// Reads message 1. It has no payload in XX. `None` if it is invalid.
+    /// Reads message 1, which has no Hello in XX: message 3 has it. `None` if it is invalid.
     fn read_first(
         &mut self,
         pattern: Pattern,
@@ -168,9 +158,9 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         &mut self,
         now: Instant,
         responder: &Arc<ResponderConfig>,
-        own: OwnId,
+        (own, secret): (OwnId, Option<SecretId>),
         syn: &AdmittedSyn<'_, P>,
-        First { mut noise, hello, secret }: First,
+        (mut noise, hello): (Responder, Option<Hello>),
     ) -> Option<Answered> {
         let preferred = hello.as_ref().map_or(0, |hello| hello.params.aead);
         let aead = choose_aead(syn.syn.aeads, preferred, &responder.config).ok_or(RefuseReason::Unencrypted);
@@ -200,8 +190,8 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         let peer = noise.peer();
         let ids = (own.id, syn.remote_id);
         let established = Established::of_hello(ids, noise.finish().ok()?, aead, hello, now);
-        let awaited = AwaitedSealed { established, peer, secret, share };
-        Some(Answered { second, stage: Stage::Sealed(Box::new(awaited)) })
+        let candidate = Candidate { established, peer, secret, share };
+        Some(Answered { second, stage: Stage::Sealed(Box::new(candidate)) })
     }
 
     /// Returns the payload of a message 2 that accepts.
@@ -245,10 +235,10 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         if self.acceptor.half_open.is_full() {
             return true;
         }
-        let unproven = self.acceptor.half_open.unproven(source);
+        let (unproven, of_source) = self.acceptor.half_open.unproven(source);
         let is_busy = self.answers.limit.is_busy(now);
         let was_required = self.acceptor.retry.is_required();
-        let needs_proof = self.acceptor.retry.needs_proof(now, unproven, is_busy);
+        let needs_proof = self.acceptor.retry.needs_proof(now, unproven, of_source, is_busy);
         self.native.stats.retry_periods += u64::from(!was_required && self.acceptor.retry.is_required());
         needs_proof
     }
@@ -273,10 +263,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
 
     /// Uses the cookie of an earlier connection up.
     fn redeem(&mut self, now: Instant, peer: P, cookie: &rdt_crypto::ResumptionCookie) -> bool {
-        let Some((unix_s, address)) = self.unix_time(now).zip(self.config.ip_of.map(|ip_of| ip_of(&peer)))
-        else {
-            return false;
-        };
+        let Some((unix_s, address)) = self.dated_address(now, peer) else { return false };
         let is_valid =
             self.acceptor.resumptions.as_mut().is_some_and(|jar| jar.redeem(cookie, unix_s, address));
         self.native.stats.resumed += u64::from(is_valid);
@@ -284,15 +271,15 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     }
 
     fn mint_resumption(&mut self, now: Instant, peer: P) -> Option<rdt_crypto::ResumptionCookie> {
-        let address = (self.config.ip_of?)(&peer);
-        let unix_s = self.unix_time(now)?;
+        let (unix_s, address) = self.dated_address(now, peer)?;
         Some(self.acceptor.resumptions.as_mut()?.issue(unix_s, address, &mut self.entropy))
     }
 
-    /// Returns the seconds since 1970.
-    fn unix_time(&self, now: Instant) -> Option<u64> {
+    /// Returns the seconds since 1970, and the address of a peer.
+    fn dated_address(&self, now: Instant, peer: P) -> Option<(u64, IpAddr)> {
         let (at, unix_s) = self.config.unix_time?;
-        Some(unix_s + now.saturating_duration_since(at).as_secs())
+        let address = (self.config.ip_of?)(&peer);
+        Some((unix_s + now.saturating_duration_since(at).as_secs(), address))
     }
 
     /// Returns the digest of the parts of a SYN that its copies share, and collects the bytes of

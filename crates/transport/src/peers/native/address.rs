@@ -3,11 +3,9 @@
 //! then, the new address gets at most three times the bytes that came from it (RFC 9000, section
 //! 8.1), so a forged source address makes no amplifier.
 
-use std::fmt::Debug;
-use std::hash::Hash;
 use std::time::{Duration, Instant};
 
-use super::ConnectionSet;
+use super::{AddressKey, ConnectionSet};
 use crate::TransmitBuf;
 use crate::connection::{Arrival, Connection};
 use crate::wire::native::PATH_LEN;
@@ -90,7 +88,7 @@ impl<P> PathProbe<P> {
     }
 }
 
-impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
+impl<P: AddressKey> ConnectionSet<P> {
     /// Handles authentic packets for the connection looked up last, which came from another address
     /// than the proved one.
     pub(super) fn on_other_address(&mut self, now: Instant, id: u64, from: P, arrival: &Arrival) {

@@ -2,14 +2,13 @@
 //! one (`docs/PROTOCOL.md`, N6). The side that opened the first connection opens the others.
 
 use std::collections::BTreeSet;
-use std::fmt::Debug;
-use std::hash::Hash;
 use std::time::{Duration, Instant};
 
 use rdt_crypto::{Aead, AssociationSecret, PublicKey, Received, ReplayWindow, ResetToken, SecretId};
 
 use super::granted::Granted;
-use super::{ConnectionSet, ResponderConfig};
+use super::half_open::Candidate;
+use super::{AddressKey, ConnectionSet, ResponderConfig};
 use crate::connection::{
     Associated, ConnectionConfig, Established, InitiatorConfig, REFUSED_OPEN, RefuseReason, Within,
 };
@@ -155,7 +154,7 @@ enum Verdict {
     Refused,
 }
 
-impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
+impl<P: AddressKey> ConnectionSet<P> {
     /// Accounts for `time` in which this host was suspended and its clock stood still. Associations
     /// end, because their ages are not known, and OPENs without an answer are older by this time.
     pub fn on_suspended(&mut self, time: Duration) {
@@ -184,8 +183,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         &mut self,
         now: Instant,
         address: P,
-        established: &Established,
-        (peer, shared): (Option<PublicKey>, Option<SecretId>),
+        &Candidate { ref established, peer, secret: shared, .. }: &Candidate,
     ) -> Option<u64> {
         if !established.aead.is_encrypted() || !self.acceptor.associations.is_enabled() {
             return None;
@@ -292,12 +290,13 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         let Some(granted) = self.acceptor.associations.get_mut(now, open.association) else { return };
         granted.used.enter(open.number);
         let derived = granted.secret.connection(open.number);
-        let (id, keys) = (derived.responder_id, (granted.peer, granted.shared));
+        let (id, peer, secret) = (derived.responder_id, granted.peer, granted.shared);
         let established = Established::of_hello((id, remote_id), derived.secrets, granted.aead, hello, now);
         let established = Established { rtt, is_remembered: true, ..established };
         self.acceptor.associations.touch(now, open.association);
         let share = self.memory.budget.share_of_new();
-        self.accept(now, responder, from, established, (keys, share), Some(open.association));
+        let candidate = Candidate { established, peer, secret, share };
+        self.accept(now, responder, from, candidate, Some(open.association));
         let token = self.token_of_opened(id);
         self.resets.is_key_used = true;
         if let Some(entry) = self.native.connections.get_mut(&id) {

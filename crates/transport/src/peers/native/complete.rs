@@ -1,37 +1,20 @@
 //! Second half of a peer's handshake: AUTH (XX) or the first sealed packet (IK, NK) proves that the
 //! initiator is there and has its keys. Only then the connection exists.
 
-use std::fmt::Debug;
-use std::hash::Hash;
 use std::time::Instant;
 
-use rdt_crypto::{Aead, PublicKey, SecretId, Secrets, Space};
+use rdt_crypto::{Aead, Secrets, Space};
 
-use super::half_open::{AwaitedAuth, AwaitedSealed, HalfOpen, Stage};
-use super::{ConnectionId, ConnectionSet, ResponderConfig};
+use super::half_open::{AwaitedAuth, Candidate, HalfOpen, Stage};
+use super::{AddressKey, ConnectionId, ConnectionSet, ResponderConfig};
 use crate::Ecn;
 use crate::connection::{
     Connection, ConnectionEnv, ConnectionEvent, Established, MIN_PROOF_INTERVAL, RefuseReason,
 };
 use crate::peers::Admittee;
-use crate::receiver::BufferShare;
 use crate::wire::native::{Close, CloseReason, ControlHeader, Hello, close_len, encode_close, peek};
 
-/// Keys of an initiator that is admitted, and the share of the socket's buffer by which its first
-/// window was sized.
-type Admitted = ((Option<PublicKey>, Option<SecretId>), Option<BufferShare>);
-
-/// Initiator that has proved its keys.
-struct Proven<P> {
-    half_open: HalfOpen<P>,
-    established: Established,
-    peer: Option<PublicKey>,
-    secret: Option<SecretId>,
-    /// Share of the socket's buffer by which the first window was sized.
-    share: Option<BufferShare>,
-}
-
-impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
+impl<P: AddressKey> ConnectionSet<P> {
     /// Handles AUTH, which has message 3.
     pub(super) fn on_auth(&mut self, now: Instant, from: P, id: u64, noise: &[u8]) {
         let Some(entry) = self.acceptor.half_open.get_mut(id) else {
@@ -71,10 +54,9 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             .responder
             .as_ref()
             .map(|responder| (responder.admit)(Admittee { peer, secret, aead }));
-        let proven = Proven { half_open, established, peer, secret, share };
         match admitted {
-            Some(Err(reason)) => self.refuse(now, proven, reason),
-            _ => self.complete(now, proven),
+            Some(Err(reason)) => self.refuse(now, half_open, &established, reason),
+            _ => self.complete(now, half_open, Candidate { established, peer, secret, share }),
         }
     }
 
@@ -85,8 +67,8 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             // It overtook the AUTH. Its sender repeats both.
             Stage::Auth(_) => return,
             Stage::Refused(_) => return self.repeat_refusal(now, from, id),
-            Stage::Sealed(awaited) => {
-                let Established { secrets, aead, .. } = &awaited.established;
+            Stage::Sealed(candidate) => {
+                let Established { secrets, aead, .. } = &candidate.established;
                 if !is_authentic(secrets, *aead, datagram, &mut self.native.scratch) {
                     self.native.stats.unauthentic += 1;
                     return;
@@ -99,30 +81,30 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         let rtt = entry.rtt(now).filter(|_| is_first);
         let Some(mut half_open) = self.acceptor.half_open.remove(id) else { return };
         let stage = std::mem::take(&mut half_open.stage);
-        let Stage::Sealed(awaited) = stage else { return };
-        let AwaitedSealed { mut established, peer, secret, share } = *awaited;
-        established.rtt = rtt;
-        self.complete(now, Proven { half_open, established, peer, secret, share });
+        let Stage::Sealed(mut candidate) = stage else { return };
+        candidate.established.rtt = rtt;
+        self.complete(now, half_open, *candidate);
         let len = datagram.len();
         self.deliver_run(now, from, ecn, datagram, len);
     }
 
-    /// Opens the connection, unless there are too many or its secret was used up meanwhile.
-    fn complete(&mut self, now: Instant, proven: Proven<P>) {
+    /// Opens the connection of an initiator that has proved its keys, unless there are too many or
+    /// its secret was used up meanwhile.
+    fn complete(&mut self, now: Instant, half_open: HalfOpen<P>, candidate: Candidate) {
         let Some(responder) = self.acceptor.responder.clone() else { return };
-        if !self.make_slot_for(now, &proven.half_open.peer) {
-            return self.refuse(now, proven, RefuseReason::Busy);
-        }
-        if proven.secret.is_some_and(|id| !responder.secrets.complete(id, proven.peer)) {
-            return self.refuse(now, proven, RefuseReason::Secret);
-        }
-        let Proven { half_open, established, peer, secret, share } = proven;
+        let Candidate { established, peer, secret, .. } = &candidate;
         let address = half_open.peer;
-        let association = self.grant(now, address, &established, (peer, secret));
+        if !self.make_slot_for(now, &address) {
+            return self.refuse(now, half_open, established, RefuseReason::Busy);
+        }
+        if secret.is_some_and(|id| !responder.secrets.complete(id, *peer)) {
+            return self.refuse(now, half_open, established, RefuseReason::Secret);
+        }
+        let association = self.grant(now, address, &candidate);
         // A full table forgets digests whose cookies are valid. A replay of such a SYN gets no
         // further than a half-open connection, because the responder's part of the keys is new.
         self.acceptor.opened.insert(now, half_open.syn);
-        self.accept(now, &responder, address, established, ((peer, secret), share), association);
+        self.accept(now, &responder, address, candidate, association);
     }
 
     /// Opens the connection of a peer that has proved its keys and address.
@@ -131,8 +113,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         now: Instant,
         responder: &ResponderConfig,
         address: P,
-        established: Established,
-        ((peer, secret), share): Admitted,
+        Candidate { established, peer, secret, share }: Candidate,
         association: Option<u64>,
     ) {
         let id = established.local_id;
@@ -146,19 +127,23 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             return;
         };
         self.native.stats.accepted += 1;
-        self.native
-            .events
-            .push_back((ConnectionId(id), ConnectionEvent::Connected { peer, resumption: None }));
+        let connected = ConnectionEvent::Connected { peer, resumption: None };
+        self.native.events.push_back((ConnectionId(id), connected));
         let slot = self.slots.take(self.config.source_of(&address));
         self.insert(id, address, connection, slot, association);
     }
 
     /// Refuses an initiator that has proved its keys, by a CLOSE. The table keeps the CLOSE for
     /// repetitions.
-    fn refuse(&mut self, now: Instant, proven: Proven<P>, reason: RefuseReason) {
+    fn refuse(
+        &mut self,
+        now: Instant,
+        half_open: HalfOpen<P>,
+        established: &Established,
+        reason: RefuseReason,
+    ) {
         self.native.stats.refused += 1;
-        let Proven { half_open, established, .. } = proven;
-        let close = refusal(&established, reason);
+        let close = refusal(established, reason);
         let HalfOpen { peer, remote_id, syn, second, .. } = half_open;
         // Its keys prove its address.
         let entry = HalfOpen::new(now, (peer, remote_id, syn), true, second.into(), Stage::Refused(close));

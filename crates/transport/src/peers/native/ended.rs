@@ -2,11 +2,9 @@
 //! their last answers.
 
 use std::collections::VecDeque;
-use std::fmt::Debug;
-use std::hash::Hash;
 use std::time::Instant;
 
-use super::ConnectionSet;
+use super::{AddressKey, ConnectionSet};
 
 /// Least number of ended connections that repeat their last answers. With few slots, a connection
 /// may otherwise be forgotten before its peer has repeated a FIN whose FIN-ACK was lost.
@@ -35,7 +33,7 @@ impl Ended {
     }
 }
 
-impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
+impl<P: AddressKey> ConnectionSet<P> {
     /// True if a peer may open one more connection, perhaps in the slot of a silent one.
     pub(super) fn may_have_slot_for(&mut self, now: Instant, peer: &P) -> bool {
         let source = self.config.source_of(peer);

@@ -1,11 +1,9 @@
 //! One connection in its set: its address, and what the set counts of it.
 
-use std::fmt::Debug;
-use std::hash::Hash;
 use std::time::{Duration, Instant};
 
 use super::address::PathProbe;
-use super::{ConnectionId, ConnectionSet, Key, Slot};
+use super::{AddressKey, ConnectionId, ConnectionSet, Key, Slot};
 use crate::connection::Connection;
 use crate::peers::account::Account;
 use crate::sender::earlier;
@@ -88,7 +86,7 @@ impl<P> Entry<P> {
     }
 }
 
-impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
+impl<P: AddressKey> ConnectionSet<P> {
     /// Updates what the set knows of a connection after it changed, and queues it for transmission.
     pub(super) fn process_output(&mut self, id: u64) {
         self.update(id);

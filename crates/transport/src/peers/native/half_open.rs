@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 
 use rdt_crypto::{Aead, PublicKey, ResetToken, Responder, SecretId};
 
-use super::retry::Unproven;
 use crate::connection::Established;
 use crate::peers::sources::SourceCounts;
 use crate::receiver::BufferShare;
@@ -60,7 +59,7 @@ pub(super) enum Stage {
     /// AUTH (XX).
     Auth(Box<AwaitedAuth>),
     /// First sealed packet (IK, NK): message 1 may be a replay.
-    Sealed(Box<AwaitedSealed>),
+    Sealed(Box<Candidate>),
     /// None: refused. Further packets are answered by this CLOSE. It is empty if message 2 refuses
     /// or message 1 was invalid.
     Refused(Box<[u8]>),
@@ -84,9 +83,9 @@ pub(super) struct AwaitedAuth {
     pub(super) share: Option<BufferShare>,
 }
 
-/// State of a handshake that waits for the first sealed packet.
+/// Connection whose keys are computed, before the set accepts it.
 #[derive(Debug)]
-pub(super) struct AwaitedSealed {
+pub(super) struct Candidate {
     pub(super) established: Established,
     pub(super) peer: Option<PublicKey>,
     pub(super) secret: Option<SecretId>,
@@ -169,9 +168,9 @@ impl<P> HalfOpenTable<P> {
         self.entries.len()
     }
 
-    /// Returns the numbers of entries whose addresses are not proved.
-    pub(super) fn unproven(&self, source: Option<u64>) -> Unproven {
-        Unproven { all: self.unproven.len(), of_source: self.unproven_sources.of(source) }
+    /// Returns the number of entries whose addresses are not proved, and of those of this source.
+    pub(super) fn unproven(&self, source: Option<u64>) -> (usize, usize) {
+        (self.unproven.len(), self.unproven_sources.of(source))
     }
 
     /// True if an entry would make room for a new one.

@@ -2,12 +2,10 @@
 //! the next one to the same host.
 
 use std::collections::BTreeMap;
-use std::fmt::Debug;
-use std::hash::Hash;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use super::ConnectionSet;
+use super::{AddressKey, ConnectionSet};
 use crate::connection::KnownPath;
 
 /// Largest number of hosts, 100 KB. The oldest makes room for a new one.
@@ -129,7 +127,7 @@ impl KnownPaths {
     }
 }
 
-impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
+impl<P: AddressKey> ConnectionSet<P> {
     /// Remembers the path to the peer of a connection, if it is measured.
     pub(super) fn remember_path(&mut self, now: Instant, id: u64) {
         if let (Some(ip_of), Some(entry)) = (self.config.ip_of, self.native.connections.get_mut(&id))

@@ -6,13 +6,11 @@
 //! fails at once after this side restarted. A RESET proves itself by a token that its receiver
 //! learned in the handshake.
 
-use std::fmt::Debug;
-use std::hash::Hash;
 use std::time::Instant;
 
 use rdt_crypto::Space;
 
-use super::ConnectionSet;
+use super::{AddressKey, ConnectionSet};
 use crate::connection::Connection;
 use crate::wire::native::{
     Clear, DATA_HEADER, FIN_LEN, RESET_LEN, TAG, VERSIONS_LEN, Versions, connection_id, encode_reset,
@@ -23,7 +21,7 @@ use crate::{Ecn, PacketKind};
 /// Largest number of connections whose peers chose the same ID and that are searched for the token.
 const MAX_SEARCHED: usize = 8;
 
-impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
+impl<P: AddressKey> ConnectionSet<P> {
     /// Delivers the leading datagrams of `bytes`, each `stride` bytes long, that are sealed, of one
     /// kind, and belong to the same connection. Returns their bytes.
     pub(in crate::peers) fn deliver_run(

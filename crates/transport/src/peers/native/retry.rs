@@ -9,14 +9,6 @@ use crate::peers::stateless_limit::LoadLimiter;
 /// Time for which proofs are required after a SYN exceeded the rate.
 const PERIOD: Duration = Duration::from_secs(5);
 
-/// Half-open connections whose addresses are not proved.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Unproven {
-    pub(super) all: usize,
-    /// Those of the host that sent the SYN.
-    pub(super) of_source: usize,
-}
-
 /// Rule for SYNs without a valid cookie.
 #[derive(Debug)]
 pub(super) struct RetryPolicy {
@@ -43,14 +35,21 @@ impl RetryPolicy {
 
     /// True if a SYN without a proof gets a RETRY. Proofs are required of all hosts from a quarter
     /// of the half-open connections until a sixteenth, and for a while after the rate was
-    /// exceeded; of one host while it has a sixteenth of the table.
-    pub(super) fn needs_proof(&mut self, now: Instant, unproven: Unproven, is_busy: bool) -> bool {
+    /// exceeded; of one host while it has a sixteenth of the table. `of_source` are those of the
+    /// `unproven` half-open connections that the host of the SYN has.
+    pub(super) fn needs_proof(
+        &mut self,
+        now: Instant,
+        unproven: usize,
+        of_source: usize,
+        is_busy: bool,
+    ) -> bool {
         if self.is_required {
-            self.is_required = unproven.all > self.most / 4 || self.until.is_some_and(|until| now < until);
-        } else if unproven.all >= self.most {
+            self.is_required = unproven > self.most / 4 || self.until.is_some_and(|until| now < until);
+        } else if unproven >= self.most {
             self.is_required = true;
         }
-        if self.is_required || unproven.of_source >= self.most.div_ceil(4) {
+        if self.is_required || of_source >= self.most.div_ceil(4) {
             return true;
         }
         if !self.handshakes.take(now, is_busy) {
@@ -64,16 +63,12 @@ impl RetryPolicy {
 mod tests {
     use super::*;
 
-    fn unproven(all: usize) -> Unproven {
-        Unproven { all, of_source: 0 }
-    }
-
     #[test]
     fn proofs_are_required_from_quarter_to_sixteenth_of_table() {
         let (mut policy, now) = (RetryPolicy::new(1024), rdt_testing::epoch());
         let expected = [(255, false), (256, true), (255, true), (65, true), (64, false), (255, false)];
         for (all, needs_proof) in expected {
-            assert_eq!(policy.needs_proof(now, unproven(all), false), needs_proof, "{all}");
+            assert_eq!(policy.needs_proof(now, all, 0, false), needs_proof, "{all}");
         }
     }
 
@@ -81,11 +76,11 @@ mod tests {
     fn exceeded_rate_requires_proofs_for_5_s() {
         for (is_busy, burst) in [(false, 400), (true, 50)] {
             let (mut policy, epoch) = (RetryPolicy::new(1024), rdt_testing::epoch());
-            let granted = (0..1000).filter(|_| !policy.needs_proof(epoch, unproven(0), is_busy)).count();
+            let granted = (0..1000).filter(|_| !policy.needs_proof(epoch, 0, 0, is_busy)).count();
             assert_eq!(granted, burst);
             for (ms, needs_proof) in [(4999, true), (5000, false)] {
                 let now = epoch + Duration::from_millis(ms);
-                assert_eq!(policy.needs_proof(now, unproven(0), is_busy), needs_proof, "{ms} ms");
+                assert_eq!(policy.needs_proof(now, 0, 0, is_busy), needs_proof, "{ms} ms");
             }
         }
     }
@@ -93,13 +88,13 @@ mod tests {
     #[test]
     fn host_with_many_half_open_needs_proof_alone() {
         let (mut policy, now) = (RetryPolicy::new(1024), rdt_testing::epoch());
-        assert!(policy.needs_proof(now, Unproven { all: 64, of_source: 64 }, false));
-        assert!(!policy.is_required() && !policy.needs_proof(now, unproven(64), false));
+        assert!(policy.needs_proof(now, 64, 64, false));
+        assert!(!policy.is_required() && !policy.needs_proof(now, 64, 0, false));
     }
 
     #[test]
     fn no_table_always_requires_proofs() {
         let (mut policy, now) = (RetryPolicy::new(0), rdt_testing::epoch());
-        assert!(policy.needs_proof(now, unproven(0), false));
+        assert!(policy.needs_proof(now, 0, 0, false));
     }
 }
