@@ -33,8 +33,7 @@ pub enum Aead {
     ChaCha20Poly1305 = 3,
     /// No encryption and no authentication: the tag is a CRC-32 of header and body, and 12 zeros.
     /// It finds every damage of up to 3 bits in packets up to 11 KiB, and all but one of 2^32
-    /// others. It stops no attacker, who can compute it, too. For teaching, simulations and
-    /// measurements.
+    /// others, but stops no attacker. For teaching, simulations and measurements.
     None = 4,
 }
 

@@ -24,8 +24,7 @@ use zeroize::Zeroizing;
 use crate::schedule::prf;
 use crate::{Secrets, TrafficSecret};
 
-/// Secret from which the connections of an association are derived. Erased from memory when
-/// dropped.
+/// Secret from which an association's connections are derived. Erased from memory when dropped.
 #[derive(Clone)]
 pub struct AssociationSecret(Zeroizing<[u8; 32]>);
 
@@ -50,8 +49,7 @@ impl AssociationSecret {
         first_number(&prf(&*self.0, &[b"rdt2 name"]))
     }
 
-    /// Derives the secret that protects the Hello in the packet that opens the connection with this
-    /// number.
+    /// Derives the secret that protects the Hello in the OPEN of the connection with this number.
     pub fn open(&self, number: u64) -> TrafficSecret {
         TrafficSecret::new(*self.derive(b"rdt2 open", number))
     }
@@ -68,8 +66,7 @@ impl AssociationSecret {
         }
     }
 
-    /// Derives what proves, in a handshake, that its initiator may give up the connection with this
-    /// number.
+    /// Derives the proof that a handshake's initiator may give up the connection with this number.
     pub fn give_up_proof(&self, number: u64) -> u32 {
         let proof = self.derive(b"rdt2 instead", number);
         u32::from_le_bytes([proof[0], proof[1], proof[2], proof[3]])

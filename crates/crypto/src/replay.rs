@@ -26,8 +26,7 @@ pub enum Received {
 /// and only an authentic packet may [`enter`](Self::enter) its number.
 #[derive(Debug, Clone)]
 pub struct ReplayWindow {
-    /// Word i has the numbers 64 i to 64 i + 63 of its turn around the ring. Its length is a power
-    /// of two.
+    /// Word i has the numbers 64 i to 64 i + 63 of its turn around the ring. A power of two long.
     words: Box<[u64]>,
     largest: Option<u64>,
     /// Numbers below this one are too old. A multiple of 64 that never falls: a window that grows

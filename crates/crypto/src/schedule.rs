@@ -44,8 +44,7 @@ impl TrafficSecret {
         &self.0
     }
 
-    /// Derives the packet key of this secret: two HMACs, then a key setup of 0.12 us, which
-    /// allocates.
+    /// Derives the packet key of this secret: two HMACs, then an allocating key setup of 0.12 us.
     pub fn packet_key(&self, aead: Aead) -> PacketKey {
         let key = prf(&*self.0, &[b"rdt2 key"]);
         let vector = prf(&*self.0, &[b"rdt2 iv"]);

@@ -31,8 +31,7 @@ impl ResetKey {
         u64::from_le_bytes(std::array::from_fn(|i| hash[i]))
     }
 
-    /// Derives the key from a static key: HMAC-SHA-256 of "rdt2 reset", then with that of the
-    /// scope, little-endian.
+    /// Derives the key: HMAC-SHA-256 of "rdt2 reset" by the static key, then of the scope by that.
     pub fn of(key: &StaticKey, scope: u64) -> Self {
         let of_identity = key.derive(b"rdt2 reset");
         Self(prf(&*of_identity, &[&scope.to_le_bytes()]))
@@ -43,8 +42,7 @@ impl ResetKey {
         Self(Zeroizing::new(entropy.array()))
     }
 
-    /// Returns the token of a connection: the first 16 bytes of HMAC-SHA-256 of its id,
-    /// little-endian.
+    /// Returns a connection's token: the first 16 bytes of HMAC-SHA-256 of its ID, little-endian.
     pub fn token(&self, connection_id: u64) -> ResetToken {
         let hash = prf(&*self.0, &[&connection_id.to_le_bytes()]);
         ResetToken(std::array::from_fn(|i| hash[i]))
@@ -95,8 +93,7 @@ impl fmt::Debug for ResetToken {
     }
 }
 
-/// Bytes of a resumption cookie: issue time in seconds, a random number, HMAC-SHA-256 over both
-/// and the address.
+/// Bytes of a resumption cookie: issue time in seconds, random number, HMAC of both and address.
 pub const RESUMPTION_COOKIE_BYTES: usize = 48;
 /// Resumption cookie in a packet. Opaque to the initiator.
 pub type ResumptionCookie = [u8; RESUMPTION_COOKIE_BYTES];
@@ -116,8 +113,7 @@ pub struct ResumptionJar {
 }
 
 impl ResumptionJar {
-    /// Length of a period, seconds. A cookie is valid in the period of its issue and in the next
-    /// one, so for 12 to 24 hours.
+    /// Length of a period, seconds. A cookie is valid in its period and in the next: 12 to 24 h.
     const PERIOD_S: u64 = 12 * 3600;
     /// Used cookies that are remembered for each period, about 1 MiB. Further ones are refused, so
     /// their initiators are asked to prove their address as usual.
@@ -160,8 +156,7 @@ impl ResumptionJar {
         used.len() < Self::MAX_USED && used.insert(random)
     }
 
-    /// Begins a period: its set is that of the period before the last one, whose cookies have
-    /// expired.
+    /// Begins a period in the set of the period before the last one, whose cookies have expired.
     fn forget_before(&mut self, now: u64) {
         while self.period < now {
             // After a pause of two periods or more, both sets are old.

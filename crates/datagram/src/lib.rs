@@ -51,8 +51,7 @@ pub trait DatagramIo {
     /// full, a later call of `transmit_buf` sends the rest.
     fn flush(&mut self, peer: Self::Peer);
 
-    /// Called at the end of each turn. Releases the batch memory to other sockets of the thread,
-    /// unless the batch is still unsent.
+    /// Called at the end of each turn. Releases the memory of a sent batch to other sockets.
     fn leave(&mut self) {}
 
     /// Returns the current time; in virtual time, `now`. Called after input was processed, so that

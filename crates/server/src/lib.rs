@@ -35,8 +35,7 @@ use std::time::Duration;
 
 use rdt_transport::{ClassicConfig, ReceiverConfig, SocketBuffer};
 
-/// Default of [`ServerConfig::native_idle`]: longer than a sender waits (100 s), so that a transfer
-/// survives an outage of the path.
+/// Default of [`ServerConfig::native_idle`]: longer than the 100 s that a sender waits.
 const NATIVE_IDLE: Duration = Duration::from_secs(120);
 
 /// Emulation of paths between peers and their receivers.

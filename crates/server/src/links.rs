@@ -1,5 +1,4 @@
-//! Emulated paths of all senders, the memory of the packets inside them, and the times at which
-//! packets leave.
+//! Emulated paths of all senders, the memory of the packets inside, and when they leave.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -93,8 +92,7 @@ impl<P: AddressKey> Links<P> {
         self.paths.insert(sender, Box::new(path));
     }
 
-    /// Pushes a packet into a link, whose memory it limits to the floor of the path and what the
-    /// other paths leave.
+    /// Pushes a packet into a link, whose memory is the path's floor and what other paths leave.
     pub(crate) fn push(
         &mut self,
         now: Instant,
@@ -145,7 +143,6 @@ impl<P: AddressKey> Links<P> {
         Some(Datagram { peer, ecn: delivery.ecn, bytes: delivery.packet })
     }
 
-    /// Returns the first wake-up, and the sender whose links it concerns.
     pub(crate) fn first_wakeup(&self) -> Option<(Instant, SenderId<P>)> {
         self.wakeups.first().copied()
     }
@@ -191,7 +188,6 @@ impl<P: AddressKey> Links<P> {
         self.removed_reverse.merge(&entry.path.reverse.into_ledger());
     }
 
-    /// True if a link of the sender has a packet.
     pub(crate) fn has_packets(&self, sender: SenderId<P>) -> bool {
         self.paths.get(&sender).is_some_and(|path| path.wakeup.is_some())
     }

@@ -20,7 +20,6 @@ pub(crate) struct Outgoing<P> {
 }
 
 impl<P: AddressKey> Outgoing<P> {
-    /// Returns an empty queue.
     pub(crate) fn new() -> Self {
         Self { queue: VecDeque::new(), dropped: 0 }
     }

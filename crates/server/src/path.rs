@@ -30,8 +30,7 @@ pub(crate) struct PeerPath<P> {
     pub(crate) last_arrival: Instant,
     /// True while the peer is half-open, so that its links count towards a smaller limit.
     pub(crate) half_open: bool,
-    /// Addresses of the packets inside the links, by their tags. More than one only while a sender
-    /// moves.
+    /// Addresses of the packets inside the links, by their tags. Several only while a sender moves.
     addresses: Vec<P>,
     /// Index of the address that a further one replaces, if there are too many.
     replaced: usize,
@@ -56,7 +55,6 @@ impl<P: Copy + PartialEq> PeerPath<P> {
         }
     }
 
-    /// Returns the tag of packets from or to this address.
     pub(crate) fn tag_of(&mut self, address: P) -> u32 {
         let known = self.addresses.iter().position(|known| *known == address);
         let index = known.unwrap_or_else(|| {
@@ -71,7 +69,6 @@ impl<P: Copy + PartialEq> PeerPath<P> {
         u32::try_from(index).unwrap_or_default()
     }
 
-    /// Returns the address of packets with this tag.
     pub(crate) fn address_of(&self, tag: u32) -> Option<P> {
         self.addresses.get(usize::try_from(tag).ok()?).copied()
     }

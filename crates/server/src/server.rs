@@ -22,8 +22,7 @@ use crate::{LinkMode, SenderId, ServerConfig};
 /// Datagrams in the batch from which replies enter the links.
 const BATCH_SEGMENTS: usize = 64;
 
-/// Receivers of many senders. Each is behind the emulated path that the sender requested in its
-/// handshake, if it requested one.
+/// Receivers of many senders, each behind the emulated path that its handshake requested, if any.
 #[derive(Debug)]
 pub struct Server<P> {
     config: ServerConfig,
@@ -220,8 +219,7 @@ impl<P: AddressKey> Server<P> {
         }
     }
 
-    /// Moves events of native connections to `events`. Adds the paths of new ones, and removes
-    /// those of aborted ones.
+    /// Moves events of native connections to `events`. Adds and removes the paths of connections.
     fn absorb_connections(&mut self, now: Instant) {
         while let Some((id, event)) = self.transfers.poll_event(now, &mut self.peers) {
             let sender = SenderId::Connection(id);

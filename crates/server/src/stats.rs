@@ -36,14 +36,12 @@ impl ServerStats {
         self.classic.admitted + self.connections.accepted
     }
 
-    /// Returns an upper bound of the memory of receivers and links, bytes: the sum of the largest
-    /// values.
+    /// Returns an upper bound of the memory of receivers and links, bytes: the sum of both maxima.
     pub fn max_memory(&self) -> u64 {
         self.connections.max_memory + self.max_link_memory
     }
 
-    /// Adds the counters of another server. Maxima are added too, although the servers may have
-    /// reached them at different times.
+    /// Adds the counters of another server. Maxima are added too, although their times may differ.
     pub fn merge(&mut self, other: &Self) {
         self.classic.merge(&other.classic);
         self.connections.merge(&other.connections);

@@ -1,5 +1,4 @@
-//! Native connections of a server: one transfer each, whose stream goes from the initiator to the
-//! server.
+//! Native connections of a server: one transfer each, from the initiator to the server.
 
 use std::collections::BTreeSet;
 use std::time::Instant;

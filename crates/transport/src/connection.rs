@@ -147,9 +147,6 @@ impl Memory {
 
 impl Connection {
     /// Begins to open a connection, by a handshake or within an association.
-    ///
-    /// # Errors
-    /// Invalid values, and missing keys.
     pub(crate) fn initiate(
         now: Instant,
         config: ConnectionConfig,
@@ -180,9 +177,6 @@ impl Connection {
     }
 
     /// Creates the connection of a responder whose handshake is complete.
-    ///
-    /// # Errors
-    /// Invalid values.
     pub(crate) fn accepted(
         now: Instant,
         config: &ConnectionConfig,
@@ -297,8 +291,7 @@ impl Connection {
         }
     }
 
-    /// Allows what is written so far to be sent in a packet that is not full. For an application
-    /// that pauses.
+    /// Allows what is written so far to leave in a packet that is not full, before a pause.
     pub fn push(&mut self) {
         if let Some(streams) = self.streams_mut() {
             streams.sender.push();
@@ -314,8 +307,7 @@ impl Connection {
         }
     }
 
-    /// Ends the outgoing stream: the remaining data is sent, then the FIN. The incoming stream goes
-    /// on.
+    /// Ends the outgoing stream: the remaining data leaves, then the FIN. The incoming goes on.
     pub fn finish(&mut self) {
         match &mut self.stage {
             Stage::Open(_) if self.unproven.is_some() => self.is_finish_due = true,
@@ -391,8 +383,7 @@ impl Connection {
         self.after_call(now);
     }
 
-    /// Returns the peer's static key: `None` before the handshake is complete, and of an initiator
-    /// without one.
+    /// Returns the peer's static key: `None` before the handshake ends, and for a peer without one.
     pub fn peer(&self) -> Option<PublicKey> {
         self.peer
     }
@@ -413,8 +404,7 @@ impl Connection {
         self.streams().and_then(Streams::link_request)
     }
 
-    /// Returns the arrival of the peer's newest authentic packet; `None` before the handshake is
-    /// complete, and after the end.
+    /// Returns the arrival of the peer's newest authentic packet; `None` without open streams.
     pub(crate) fn last_active(&self) -> Option<Instant> {
         self.streams().map(Streams::heard_at)
     }

@@ -1,6 +1,5 @@
-//! Stateless cookies: a peer that returns its cookie has proved that it receives at its address.
-//! A responder stores nothing for a peer before that (as in RFC 4987, section 3.6, and RFC 9000,
-//! section 8.1).
+//! Stateless cookies: a peer that returns its cookie has proved that it receives at its address. A
+//! responder stores nothing for a peer before that (RFC 4987, section 3.6; RFC 9000, section 8.1).
 
 use std::fmt;
 use std::hash::Hasher;
@@ -19,8 +18,7 @@ pub struct CookieKey {
 }
 
 impl CookieKey {
-    /// Length of a time slot, seconds. A cookie is valid in the slot of its creation and in the
-    /// next one, so for 15 to 30 s.
+    /// Length of a time slot, seconds. A cookie is valid in its slot and in the next: 15 to 30 s.
     pub const SLOT_S: u64 = 15;
 
     /// Uses this secret, which must be unpredictable. Receivers behind one address must share it.

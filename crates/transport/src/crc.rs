@@ -20,7 +20,6 @@ impl Crc32 {
         self.0.update(bytes);
     }
 
-    /// Returns the CRC-32 of all bytes so far.
     pub(crate) fn sum(&self) -> u32 {
         self.0.sum()
     }

@@ -69,8 +69,7 @@ where
     turn
 }
 
-/// First half of a turn: reads datagrams, up to the `budget`, and handles due timers. Returns the
-/// present time.
+/// First half of a turn: reads datagrams, handles due timers, and returns the present time.
 pub fn take_in<E, I>(endpoint: &mut E, io: &mut I, now: Instant, budget: Budget, turn: &mut Turn) -> Instant
 where
     E: Endpoint + ?Sized,
@@ -83,8 +82,7 @@ where
         endpoint.handle_overflow(overflow);
     }
     take_refused(endpoint, io, now, turn);
-    // Compare timers with the time before the read, because an answer that arrived since then is
-    // unread.
+    // Compare timers with the time before the read: an answer that arrived since then is unread.
     if endpoint.poll_timeout().is_some_and(|deadline| deadline <= now) {
         endpoint.handle_timeout(now);
         turn.fired = true;
@@ -143,8 +141,7 @@ where
     }
 }
 
-/// Reads datagrams and returns the present time. It is later than `now` if a datagram arrived after
-/// `now` was read.
+/// Reads datagrams and returns the present time: `now`, or the arrival of the newest datagram.
 fn receive<E, I>(endpoint: &mut E, io: &mut I, now: Instant, budget: Budget, turn: &mut Turn) -> Instant
 where
     E: Endpoint + ?Sized,

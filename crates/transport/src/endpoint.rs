@@ -72,8 +72,7 @@ pub trait Endpoint {
     fn poll_event(&mut self) -> Option<Self::Event>;
 }
 
-/// Implements [`Endpoint::handle_datagrams`] by one call of [`Endpoint::handle_datagram`] for each
-/// datagram.
+/// Implements [`Endpoint::handle_datagrams`] by a call of [`Endpoint::handle_datagram`] for each.
 pub fn one_by_one<E: Endpoint + ?Sized>(
     endpoint: &mut E,
     now: Instant,

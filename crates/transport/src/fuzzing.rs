@@ -1,5 +1,4 @@
-//! Properties of private parts for arbitrary bytes, for fuzz targets. Not covered by semantic
-//! versioning.
+//! Properties of private parts for arbitrary bytes, for fuzz targets. No part of the stable API.
 
 use std::time::{Duration, Instant};
 

@@ -170,7 +170,6 @@ impl<P: AddressKey> ConnectionSet<P> {
         self.config.socket_buffer.map(|_| self.overflow)
     }
 
-    /// Delivers one datagram.
     fn handle_one(&mut self, now: Instant, peer: P, ecn: Ecn, datagram: &mut [u8]) {
         let is_native = self.is_native && (recognize(datagram) || self.config.classic.is_none());
         if is_native {

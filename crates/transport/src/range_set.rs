@@ -1,5 +1,4 @@
-//! Set of 64-bit numbers as sorted, disjoint ranges that do not touch, for data received beyond a
-//! hole.
+//! Set of 64-bit numbers as sorted, disjoint ranges that do not touch, for data beyond a hole.
 //!
 //! The number of ranges is limited, because a peer could send every second byte. A lookup takes
 //! O(log n) in the number of ranges, and O(1) in the usual case that new numbers follow the
@@ -82,7 +81,6 @@ impl RangeSet {
         removed
     }
 
-    /// Returns the range that contains this number.
     pub(crate) fn range_of(&self, number: u64) -> Option<Range<u64>> {
         let range = match self.ranges.back() {
             Some(last) if last.start <= number => last,
@@ -122,7 +120,6 @@ impl RangeSet {
         self.ranges.iter().cloned()
     }
 
-    /// Returns the range with this index, in ascending order.
     pub(crate) fn get(&self, index: usize) -> Option<&Range<u64>> {
         self.ranges.get(index)
     }
@@ -144,8 +141,7 @@ impl RangeSet {
             low = low.saturating_sub(step);
             step *= 2;
         }
-        // Ranges below `low` end at or before `number`; range `high` ends after it or does not
-        // exist.
+        // Ranges below `low` end at or before `number`; range `high`, if it exists, ends after it.
         while low < high {
             let middle = low + (high - low) / 2;
             if ends_before(middle) {
@@ -157,8 +153,7 @@ impl RangeSet {
         low
     }
 
-    /// Returns the first range that starts at `start` or above, or else the first of all
-    /// (round-robin).
+    /// Returns the first range that starts at `start` or above, else the first (round-robin).
     pub(crate) fn next_round(&self, start: u64) -> Option<Range<u64>> {
         let index = self.ranges.partition_point(|range| range.start < start);
         self.ranges.get(index).or(self.ranges.front()).cloned()

@@ -19,9 +19,8 @@ use ordered::Ordered;
 use ranges::Ranges;
 use slots::Slots;
 
-/// Default limit on ranges beyond holes: 10 % loss of a window of 650,000 packets. A packet that
-/// would add one more is refused. Moving that many ranges aside for a new one in their middle takes
-/// some 20 us.
+/// Default limit on ranges beyond holes, further ones are refused: 10 % loss of a window of 650,000
+/// packets. Moving that many ranges aside for a new one in their middle takes some 20 us.
 pub(crate) const MAX_RANGES: usize = 1 << 16;
 
 /// A part of the stream as it arrived.
@@ -45,8 +44,7 @@ pub(crate) struct Limits {
     pub unread: u64,
 }
 
-/// Result of [`ReceiveBuffer::insert`], in packets or bytes. The first four counts add up to the
-/// segment.
+/// Result of [`ReceiveBuffer::insert`], packets or bytes. The first four add up to the segment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Arrival {
     /// New and accepted.
@@ -93,7 +91,6 @@ impl ReceiveBuffer {
         Self { ordered: Ordered::new(0, keep), beyond: Beyond::Slots(Slots::new(first, range)) }
     }
 
-    /// Inserts a segment.
     #[inline]
     pub(crate) fn insert(&mut self, segment: Segment<'_>, limits: Limits) -> Arrival {
         match &mut self.beyond {
@@ -102,9 +99,8 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Appends consecutive `payloads` at the offsets `range` if bytes are numbered, all of them are
-    /// the next in order, no data is held beyond a hole, and the limits allow it. Returns false
-    /// without effect otherwise.
+    /// Appends consecutive `payloads` at the offsets `range` if bytes are numbered, all are next in
+    /// order, no data is held beyond a hole, and the limits allow it. False if nothing was done.
     pub(crate) fn append_run<'a>(
         &mut self,
         range: Range<u64>,
@@ -117,8 +113,7 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Returns the next unread in-order bytes up to the end of their chunk. Empty only if there are
-    /// none, so read until it is empty.
+    /// Returns the next unread in-order bytes, up to a chunk's end. Empty only if there are none.
     pub(crate) fn data(&self) -> &[u8] {
         self.ordered.data()
     }
@@ -132,12 +127,10 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Takes the memory of the stream from `pool`. Only before the first bytes.
     pub(crate) fn set_pool(&mut self, pool: ChunkPool) {
         self.ordered.chunks.set_pool(pool);
     }
 
-    /// Frees memory that is kept for reuse.
     pub(crate) fn shrink(&mut self) {
         self.ordered.chunks.shrink();
     }
@@ -166,8 +159,7 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Returns the payload of the largest packet in order so far, in bytes; 0 if bytes are
-    /// numbered.
+    /// Returns the largest payload of a packet in order so far, bytes; 0 if bytes are numbered.
     pub(crate) fn largest_packet(&self) -> u64 {
         match &self.beyond {
             Beyond::Ranges(_) => 0,
@@ -175,8 +167,7 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Returns the memory of data beyond holes, in bytes; if bytes are numbered, only of the
-    /// ranges.
+    /// Returns the memory of data beyond holes, bytes; if bytes are numbered, only of the ranges.
     pub(crate) fn held_memory(&self) -> u64 {
         match &self.beyond {
             Beyond::Ranges(ranges) => ranges.memory(),
@@ -184,8 +175,7 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Returns the ranges beyond holes, which selective ACKs report. `None` if packets are
-    /// numbered.
+    /// Returns the ranges beyond holes, for selective ACKs. `None` if packets are numbered.
     pub(crate) fn held(&self) -> Option<&RangeSet> {
         match &self.beyond {
             Beyond::Ranges(ranges) => Some(ranges.held()),
@@ -201,7 +191,6 @@ impl ReceiveBuffer {
         }
     }
 
-    /// True if the bytes are kept for the application.
     pub(crate) fn keeps_payload(&self) -> bool {
         self.ordered.keep().payload
     }

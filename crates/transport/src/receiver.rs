@@ -45,8 +45,7 @@ const CLASSIC_SILENCE_LIMIT: Duration = Duration::from_secs(12);
 /// Unread bytes allowed to each peer even if other peers use up the memory, so that none starves.
 const LEAST_UNREAD: u64 = 128 << 10;
 
-/// Idle timeout of a classic peer, whose address is not validated; as in the reference
-/// implementation.
+/// Idle timeout of a classic peer, whose address is not validated; as in the reference.
 pub(crate) const CLASSIC_IDLE: Duration = Duration::from_secs(25);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,8 +73,7 @@ pub(crate) struct Receiver {
     /// Share of the socket's receive buffer; `None` for no limit.
     share: Option<BufferShare>,
     replies: VecDeque<Answer>,
-    /// Arrival of the newest packet in order that a pending classic ACK will acknowledge
-    /// ([`AckPolicy::Batch`]).
+    /// Arrival of the packet that a pending classic ACK will acknowledge ([`AckPolicy::Batch`]).
     ack_due: Option<Instant>,
     /// ACK frequency and delay: as configured, or as the sender requests if that is more frequent.
     acks: AckConfig,
@@ -123,8 +121,7 @@ impl Receiver {
         }
     }
 
-    /// Sets the part of the socket's receive buffer that the peer may fill. Initially there is no
-    /// limit.
+    /// Sets the part of the socket's receive buffer that the peer may fill. Unlimited at first.
     pub(crate) fn set_share(&mut self, share: BufferShare) {
         self.share = Some(share);
         self.stream.flow.limit.set_share(share);
@@ -145,8 +142,7 @@ impl Receiver {
         }
     }
 
-    /// Sets the number of drops in the socket's receive queue, modulo 2^32; `None` if that queue
-    /// does not limit the window.
+    /// Sets the number of drops in the socket's receive queue, as in [`Receiver::overflow`].
     pub(crate) fn set_overflow(&mut self, messages: Option<u32>) {
         self.overflow = messages;
         if self.reports_drops {
@@ -154,14 +150,12 @@ impl Receiver {
         }
     }
 
-    /// True if [`Receiver::poll_reply`] would create an ACK with the current window. A queued reply
-    /// has an older window.
+    /// True if [`Receiver::poll_reply`] would create an ACK with the current window.
     pub(crate) fn may_offer(&self) -> bool {
         self.ack_due.is_some()
     }
 
-    /// Processes a packet. `memory` limits the bytes buffered beyond holes or unread; 128 KiB may
-    /// be unread in any case.
+    /// Processes a packet. `memory` limits bytes beyond holes or unread, of which 128 KiB may be.
     pub(crate) fn handle(&mut self, now: Instant, packet: &FromSender<'_>, ecn: Ecn, memory: u64) {
         if !matches!(packet, FromSender::Data(_)) {
             self.make_due_ack();
@@ -195,7 +189,6 @@ impl Receiver {
         self.stream.selective.as_ref().is_some_and(|acks| acks.is_worth_carrying())
     }
 
-    /// Makes a selective ACK due.
     pub(crate) fn request_ack(&mut self) {
         if let Some(acks) = &mut self.stream.selective {
             acks.request();
@@ -229,8 +222,7 @@ impl Receiver {
         }
     }
 
-    /// Writes queued classic ACKs into `out`, up to the first other reply or until `out` is full.
-    /// Returns their number.
+    /// Writes queued classic ACKs into `out`, up to another reply. Returns their number.
     pub(crate) fn fill_acks(&mut self, out: &mut TransmitBuf) -> u64 {
         // A pending ACK may replace the newest queued one.
         if self.ack_due.is_some() {
@@ -262,18 +254,15 @@ impl Receiver {
         !matches!(self.state, State::Finished { .. })
     }
 
-    /// Returns the next event for the application.
     pub(crate) fn poll_event(&mut self) -> Option<ReceiverEvent> {
         self.events.pop_front()
     }
 
-    /// Returns the number of in-order bytes that the application has not read.
     pub(crate) fn unread(&self) -> u64 {
         self.stream.buffer.unread()
     }
 
-    /// Returns the next unread in-order bytes up to the end of their chunk. Empty only if there are
-    /// none.
+    /// Returns the next unread in-order bytes, up to a chunk's end. Empty only if there are none.
     pub(crate) fn data(&self) -> &[u8] {
         self.stream.buffer.data()
     }
@@ -319,12 +308,10 @@ impl Receiver {
         }
     }
 
-    /// True if a FIN contradicts what arrived.
     pub(crate) fn is_broken(&self) -> bool {
         self.state == State::Broken
     }
 
-    /// Returns the number of the next packet or byte expected.
     pub(crate) fn rcv_nxt(&self) -> u64 {
         self.stream.buffer.rcv_nxt()
     }
@@ -367,7 +354,6 @@ impl Receiver {
         }
     }
 
-    /// Returns the counters.
     pub(crate) fn stats(&self) -> ReceiverStats {
         let Stream { buffer, flow, .. } = &self.stream;
         ReceiverStats {

@@ -67,8 +67,7 @@ pub enum WireError {
     Text,
 }
 
-/// Returns the `u64` nearest to `near` whose low 32 bits are `raw` (ties go up); `None` if it would
-/// be negative.
+/// Returns the `u64` nearest to `near` whose low 32 bits are `raw` (ties go up); `None` below 0.
 pub(crate) fn unwrap_near(raw: u32, near: u64) -> Option<u64> {
     // The distance modulo 2^32, read as a signed number, is in -2^31 ..= 2^31 - 1.
     #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "arithmetic modulo 2^32")]

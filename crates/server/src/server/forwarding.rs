@@ -15,8 +15,7 @@ use crate::path::LinkWanted;
 use crate::transfers::Transfers;
 
 impl<P: AddressKey> Server<P> {
-    /// Pushes a datagram of a classic sender into its forward link. The SYN of a new one
-    /// creates its path.
+    /// Pushes a classic datagram into its forward link. The SYN of a new sender creates its path.
     pub(super) fn enter_classic(&mut self, now: Instant, peer: P, ecn: Ecn, bytes: &[u8], seed: u64) {
         let sender = SenderId::Address(peer);
         let Some(packet) = self.peers.inspect_classic(peer, bytes) else { return };
@@ -42,8 +41,7 @@ impl<P: AddressKey> Server<P> {
         self.links.push(now, sender, &Datagram { peer, ecn, bytes }, Direction::Forward);
     }
 
-    /// Handles native datagrams: pushes those of a connection with a path into its forward
-    /// link, and delivers the others.
+    /// Pushes native datagrams of a connection with a path into its link; delivers the others.
     pub(super) fn enter_native(
         &mut self,
         now: Instant,
@@ -130,8 +128,7 @@ impl<P: AddressKey> Server<P> {
         }
     }
 
-    /// Moves the replies of all peers into the reverse links, or `outgoing` for
-    /// senders without a path.
+    /// Moves the replies of all peers into the reverse links, or to `outgoing` if there is no path.
     pub(super) fn route_replies(&mut self, now: Instant) {
         if !self.is_emulating() {
             return;
@@ -147,8 +144,7 @@ impl<P: AddressKey> Server<P> {
         self.absorb_connections(now);
     }
 
-    /// Removes the paths of finished connections that repeat no more answers, once the answers in
-    /// their links have left.
+    /// Removes the paths of connections that repeat no more answers, once their links are empty.
     pub(super) fn remove_ended_paths(&mut self) {
         let removed = self.peers.removed();
         let Transfers { ended, draining, removed_before, .. } = &mut self.transfers;

@@ -96,8 +96,7 @@ pub struct InitiatorConfig {
     /// instead of 1 s. `None` for the newest that a connection to the same host measured.
     pub rtt: Option<Duration>,
     /// Asked about the responder's key if [`remote`](Self::remote) is `None`, before the responder
-    /// learns the local key. `None` trusts every key: then a host on the path can pose as the
-    /// responder.
+    /// learns the local key. `None` trusts every key: a host on the path can pose as the responder.
     pub trust: Option<Trust>,
 }
 

@@ -49,8 +49,7 @@ pub enum Closed {
     /// Both streams were delivered and confirmed.
     #[error("the connection is complete")]
     Finished,
-    /// Error of a write alone, not of the connection: only the initiator of a one-way connection
-    /// has a stream.
+    /// Error of a write alone: only the initiator of a one-way connection has a stream.
     #[error("the connection is one-way: only the side that opened it sends")]
     OneWay,
     /// The application of this side closed it.
@@ -83,8 +82,7 @@ pub enum Closed {
     /// No authentic packet arrived for the idle timeout.
     #[error("idle timeout: no packet arrived from the peer")]
     Idle,
-    /// For some seconds every answer was an ICMP "port unreachable", or that was the answer to two
-    /// SYNs.
+    /// Every answer for some seconds was an ICMP "port unreachable", or those to two SYNs were.
     #[error("no program listens at the peer's address")]
     Unreachable,
     /// The peer does not know the connection: it was restarted, or gave up.
@@ -99,8 +97,7 @@ pub enum Closed {
     /// The responder's key is not trusted.
     #[error("the key of the peer is not trusted")]
     NotTrusted(PublicKey),
-    /// The handshake cannot succeed: a key is missing, or the peer's answer is invalid although
-    /// authentic.
+    /// The handshake cannot succeed: a key is missing, or the peer's authentic answer is invalid.
     #[error("the handshake failed")]
     Handshake,
     /// The peer broke a rule of the protocol.
@@ -140,11 +137,9 @@ pub enum RefuseReason {
     NotAdmitted,
     /// 11: the responder does not know the shared secret, or wants one.
     Secret,
-    /// 12: the responder has another static key than the initiator knows, or a host on the path
-    /// changed the SYN.
+    /// 12: the responder has another static key, or a host on the path changed the SYN.
     WrongKey,
-    /// 13: the initiator offers no encryption, and the configuration of the responder has no
-    /// `dangerously_unencrypted`.
+    /// 13: the initiator offers no encryption, and the responder is not `dangerously_unencrypted`.
     Unencrypted,
     /// Any other number.
     Other(u16),
@@ -165,12 +160,10 @@ impl RefuseReason {
         }
     }
 
-    /// Returns the reason with this number.
     pub(crate) fn from_code(code: u16) -> Self {
         Self::named(code).unwrap_or(Self::Other(code))
     }
 
-    /// Returns the named reason with this number.
     pub(crate) fn named(code: u16) -> Option<Self> {
         Self::NAMED.into_iter().find(|reason| reason.code() == code)
     }

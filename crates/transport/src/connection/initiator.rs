@@ -152,8 +152,7 @@ impl Opening {
     }
 
     /// Starts again after a SYN-ACK: the responder has forgotten the handshake. The SYN leaves when
-    /// its next repetition would have left. Returns false without a key, which
-    /// [`new`](Self::new) excludes.
+    /// it would have been repeated. Returns false without a key, which [`new`](Self::new) excludes.
     pub(super) fn restart(&mut self, now: Instant) -> bool {
         // A cookie that no SYN has carried, because an OPEN was refused, is still good.
         if self.syns.newest().is_some() {
@@ -186,7 +185,6 @@ impl Opening {
         self.refused_open = Some(RefusedOpen { instead, sent_at: now, suspended: Duration::ZERO });
     }
 
-    /// Counts time in which the clock stood still.
     pub(super) fn on_suspended(&mut self, time: Duration) {
         if let Some(open) = &mut self.refused_open {
             open.suspended = open.suspended.saturating_add(time);
@@ -232,19 +230,16 @@ impl Opening {
         known.map_or(most, |known| known.min(most))
     }
 
-    /// Returns the trace of the SYN that was sent at `now`.
     pub(super) fn syn_trace(&self, now: Instant) -> Trace {
         let rto = self.at.map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
         Trace::SynSent { seq: 0, attempt: self.attempts, of: u32::MAX, rto }
     }
 
-    /// Handles a refusal without a proof: ICMP "port unreachable", or an answer. Returns true if it
-    /// is believed.
+    /// Handles a refusal without a proof: an ICMP error, or an answer. True if it is believed.
     pub(super) fn on_refused(&mut self, now: Instant) -> bool {
         self.refusals.on_refused(now, self.attempts)
     }
 
-    /// Handles a packet that is not sealed.
     pub(super) fn handle(&mut self, now: Instant, packet: &Clear<'_>) -> Progress {
         match packet {
             Clear::Retry(cookie) => self.on_retry(cookie),
@@ -383,7 +378,6 @@ fn clear_syn(pattern: Pattern, keys: &InitiatorConfig, config: &ConnectionConfig
     }
 }
 
-/// Returns the bit of an AEAD in a SYN.
 const fn aead_bit(aead: Aead) -> u8 {
     1 << (aead as u8 - 1)
 }
@@ -411,7 +405,6 @@ pub(crate) fn choose_aead(offered: u8, initiator: u8, responder: &ConnectionConf
     encrypted.find(is_offered).or(unencrypted.filter(is_offered))
 }
 
-/// Returns the transport parameters of a side.
 pub(crate) fn params_of(config: &ConnectionConfig, offer: &Offer) -> Params {
     let wanted = config.sender.wanted_params();
     Params {

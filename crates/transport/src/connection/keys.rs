@@ -83,12 +83,10 @@ impl SealingKeys {
         self
     }
 
-    /// Returns the codec of the stream's packets.
     pub(super) fn codec(&self) -> NativeCodec {
         NativeCodec::new(self.remote_id, Arc::clone(&self.key))
     }
 
-    /// Returns the connection ID of the peer.
     pub(super) fn remote_id(&self) -> u64 {
         self.remote_id
     }
@@ -97,7 +95,6 @@ impl SealingKeys {
         self.aead
     }
 
-    /// Returns the number of key updates so far, modulo 256.
     pub(super) fn phase(&self) -> u8 {
         self.phase
     }
@@ -120,7 +117,6 @@ impl SealingKeys {
         Probe { is_response: false, random: u64::from(self.phase) }
     }
 
-    /// Handles the peer's answer to a path probe with this number.
     pub(super) fn on_path_answer(&mut self, number: u64) {
         self.is_followed |= number == u64::from(self.phase);
     }

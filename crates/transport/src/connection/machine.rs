@@ -25,8 +25,7 @@ pub(crate) struct Arrival {
     pub(crate) authentic: usize,
     /// True if one of them was the newest of its number space when it arrived.
     pub(crate) is_newest: bool,
-    /// Random number of the path probe that one of them answers, if it is that of the newest probe
-    /// of an address.
+    /// Random number of the newest probe of an address, if one of the packets answers that probe.
     pub(crate) path_answer: Option<u64>,
 }
 
@@ -49,7 +48,6 @@ impl Output {
 }
 
 impl Connection {
-    /// Returns the connection ID of the peer, once it is known.
     pub(crate) fn remote_id(&self) -> Option<u64> {
         self.streams().map(|streams| streams.sealing.remote_id())
     }
@@ -155,8 +153,7 @@ impl Connection {
         }
     }
 
-    /// Continues the streams under the keys of a handshake that took place again, with the same
-    /// peer.
+    /// Continues the streams under the keys of a repeated handshake with the same peer.
     fn reopen(&mut self, now: Instant, opened: Opened, mut streams: Box<Streams>) {
         let Opened { established, proof, peer, .. } = opened;
         let (hash, is_same) = (established.secrets.handshake_hash, self.peer == Some(peer));
@@ -217,7 +214,6 @@ impl Connection {
         }
     }
 
-    /// Handles timers that are due.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         let ended = match &mut self.stage {
             Stage::Opening(opening) => opening.on_timeout(now).then_some(Closed::TimedOut(Phase::Connect)),
@@ -236,7 +232,6 @@ impl Connection {
         self.after_call(now);
     }
 
-    /// Returns the time of the next call of [`Connection::handle_timeout`].
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         match &self.stage {
             Stage::Opening(opening) => opening.poll_timeout(),
@@ -298,7 +293,6 @@ impl Connection {
         }
     }
 
-    /// True while the handshake takes place again.
     pub(crate) fn is_reopening(&self) -> bool {
         self.streams().is_some_and(Streams::is_reopening)
     }
@@ -308,8 +302,7 @@ impl Connection {
         self.streams().map_or(0, |streams| streams.receiver.memory())
     }
 
-    /// Discards what an aborted connection has received. For one without a handle: it only repeats
-    /// its CLOSE.
+    /// Discards what a released connection has received after an abort: it only repeats its CLOSE.
     pub(crate) fn discard_aborted(&mut self) {
         if let Some(streams) = self.streams_mut() {
             streams.discard_aborted();
@@ -344,7 +337,6 @@ impl Connection {
         }
     }
 
-    /// Releases memory that an idle connection does not need.
     pub(crate) fn shrink(&mut self) {
         self.events.shrink_to_fit();
         if let Some(streams) = self.streams_mut() {
@@ -361,8 +353,7 @@ impl Connection {
         }
     }
 
-    /// Returns a sealed FIN-ACK for the time after the connection, and the time until which the
-    /// connection repeats it itself.
+    /// Returns a sealed FIN-ACK for after the connection, and until when it repeats that itself.
     pub(crate) fn last_fin_ack(&mut self) -> Option<([u8; FIN_ACK_LEN], Instant)> {
         self.streams_mut()?.last_fin_ack()
     }
@@ -394,8 +385,7 @@ impl Connection {
         }
     }
 
-    /// Ends a call that may have changed the streams: moves their events, and ends the connection
-    /// if they are complete or failed.
+    /// Moves the streams' events after a call, and ends a connection that is complete or failed.
     pub(crate) fn after_call(&mut self, now: Instant) {
         let Stage::Open(streams) = &mut self.stage else { return };
         if self.closed.is_some() {

@@ -80,36 +80,30 @@ impl KeyProof {
         self.is_open() && !self.is_answered && !self.is_restarted
     }
 
-    /// True if this is an OPEN.
     pub(super) fn is_open(&self) -> bool {
         self.random.is_none()
     }
 
-    /// Notes an authentic packet. Returns true if it completes the proof: with an OPEN, only an
-    /// OPEN-ACK does.
+    /// Notes an authentic packet. True if it completes the proof, as only an OPEN-ACK does an OPEN.
     pub(super) fn on_authentic(&mut self) -> bool {
         // The responder has opened the connection, so the handshake that began meanwhile fails.
         (self.is_answered, self.is_restarted) = (true, self.is_restarted && !self.is_open());
         !self.is_open()
     }
 
-    /// True if the responder has proved that it opened the connection.
     pub(super) fn is_answered(&self) -> bool {
         self.is_answered
     }
 
-    /// True if this is an OPEN and its responder has not answered.
     pub(super) fn is_unanswered_open(&self) -> bool {
         self.is_open() && !self.is_answered
     }
 
-    /// Handles an ICMP error that answers an OPEN. Returns true if it is believed, as in a
-    /// handshake.
+    /// Handles an ICMP error that answers an OPEN. Returns true if it is believed.
     pub(super) fn on_refused(&mut self, now: Instant) -> bool {
         self.refusals.on_refused(now, self.sent)
     }
 
-    /// Counts time in which the clock stood still.
     pub(super) fn on_suspended(&mut self, time: Duration) {
         if let Some(handshake) = &mut self.handshake {
             handshake.on_suspended(time);
@@ -127,12 +121,10 @@ impl KeyProof {
         self.handshake.as_deref().filter(|_| self.is_restarted)
     }
 
-    /// As [`restarted`](Self::restarted).
     pub(super) fn restarted_mut(&mut self) -> Option<&mut Opening> {
         self.handshake.as_deref_mut().filter(|_| self.is_restarted)
     }
 
-    /// Returns the handshake that took place again.
     pub(super) fn into_handshake(self) -> Option<Box<Opening>> {
         self.handshake
     }

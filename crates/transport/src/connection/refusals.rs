@@ -23,8 +23,7 @@ pub(super) struct Refusals {
 }
 
 impl Refusals {
-    /// Forgets the refusals so far: the responder has answered the packet with this number, or
-    /// numbers start again.
+    /// Forgets the refusals: the responder has answered this packet, or numbers start again.
     pub(super) fn restart(&mut self, newest: u32) {
         (self.refused, self.newest) = (0, newest);
     }

@@ -7,11 +7,9 @@ use super::config::Confirm;
 use super::events::Closed;
 use super::streams::Streams;
 
-/// Time without progress after which an outgoing stream that has not arrived is given up, although
-/// the peer answers.
+/// Time without progress after which a peer that answers is given up, although data is in flight.
 const ORPHAN_TIMEOUT: Duration = Duration::from_secs(300);
-/// Time for the peer to end the incoming stream after the outgoing one has arrived (Linux:
-/// `tcp_fin_timeout`).
+/// Time for the peer to end its stream once ours has arrived (Linux: `tcp_fin_timeout`).
 const HALF_CLOSED_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Progress of a released connection.

@@ -1,5 +1,4 @@
-//! Open phase of a connection: the outgoing stream, the incoming stream, and the packets that carry
-//! them.
+//! Open phase of a connection: both streams and the packets that carry them.
 
 mod path_probes;
 mod receive;
@@ -153,8 +152,7 @@ impl Streams {
         self.end_of_released(now)
     }
 
-    /// Passes the events of the outgoing stream to `report`. Returns the reason if the connection
-    /// ended.
+    /// Passes the outgoing stream's events to `report`. Returns the reason if the connection ended.
     fn collect_sent(&mut self, report: &mut impl FnMut(ConnectionEvent)) -> Option<Closed> {
         while let Some(event) = self.sender.poll_event() {
             match event {
@@ -219,7 +217,6 @@ impl Streams {
         self.completion.linger_until = None;
     }
 
-    /// Appends the next datagrams to the empty batch `out`.
     pub(super) fn poll_transmit(&mut self, now: Instant, out: &mut TransmitBuf) -> Output {
         if let Some(close) = &mut self.close {
             return Output::batch_if(close.transmit(&mut self.sealing, out));
@@ -322,7 +319,6 @@ impl Streams {
         self.sealing.is_used_up(self.sender.next_number())
     }
 
-    /// Appends a path probe, to be sent to an address that is not validated yet.
     pub(super) fn poll_path_probe(&mut self, random: u64, out: &mut TransmitBuf) -> bool {
         self.probes.asked_for(random);
         self.close.is_none() && seal_probe(&mut self.sealing, Probe { is_response: false, random }, out)
@@ -366,7 +362,6 @@ impl Streams {
         Some(self.silence.probe_deadline())
     }
 
-    /// Returns the time of the next call of [`Streams::handle_timeout`].
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         if self.close.is_some() || self.completion.linger_until.is_some() {
             return self.completion.linger_until;
@@ -388,7 +383,6 @@ impl Streams {
         Some(first)
     }
 
-    /// True if nothing will be sent any more.
     pub(super) fn is_drained(&self, now: Instant) -> bool {
         let is_over = self.completion.linger_until.is_none_or(|until| until <= now);
         is_over && (self.completion.linger_until.is_some() || self.close.is_some())
@@ -415,17 +409,14 @@ impl Streams {
         self.proof.as_deref().is_some_and(|proof| !proof.is_answered())
     }
 
-    /// True if the peer may refuse the OPEN of this connection.
     pub(super) fn is_refusable(&self) -> bool {
         self.close.is_none() && self.proof.as_deref().is_some_and(KeyProof::is_refusable)
     }
 
-    /// True if the peer has not answered the OPEN of this connection.
     pub(super) fn awaits_open_ack(&self) -> bool {
         self.proof.as_deref().is_some_and(KeyProof::is_unanswered_open)
     }
 
-    /// Handles an OPEN-ACK.
     fn on_open_ack(&mut self, now: Instant, token: ResetToken) {
         if self.proof.as_deref().is_some_and(KeyProof::is_open) {
             self.proof = None;
@@ -443,7 +434,6 @@ impl Streams {
         self.proof.as_deref().is_some_and(|proof| proof.restarted().is_some())
     }
 
-    /// Starts the handshake again.
     pub(super) fn start_again(&mut self, now: Instant) -> bool {
         self.proof.as_deref_mut().is_some_and(|proof| proof.restart(now))
     }
@@ -465,7 +455,6 @@ impl Streams {
         self.completion.is_received
     }
 
-    /// Releases memory that an idle connection does not need.
     pub(super) fn shrink(&mut self) {
         self.opening.shrink();
         self.receiver.shrink();

@@ -21,12 +21,10 @@ impl Syns {
         self.sent_at.push(now);
     }
 
-    /// Returns the send time of the newest SYN.
     pub(super) fn newest(&self) -> Option<Instant> {
         self.sent_at.last().copied()
     }
 
-    /// Returns the send time of the SYN with this attempt number.
     pub(super) fn sent_at(&self, attempt: u8) -> Option<Instant> {
         self.sent_at.get(usize::from(attempt).checked_sub(1)?).copied()
     }

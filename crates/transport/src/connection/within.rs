@@ -45,8 +45,7 @@ pub(crate) struct Within<'a> {
 }
 
 impl Associated {
-    /// Returns what is kept of a handshake. `None` if the responder takes no OPEN, or the
-    /// connection is not encrypted.
+    /// Returns what is kept of a handshake. `None` without encryption, or if OPENs are not taken.
     pub(super) fn of(
         now: Instant,
         established: &Established,
@@ -74,8 +73,7 @@ impl Associated {
 }
 
 impl Within<'_> {
-    /// Completes the keys for the handshake that follows if the responder refuses: its key is
-    /// known.
+    /// Completes the keys for the handshake after a refusal: the responder's key is known.
     pub(super) fn complete(&self, keys: InitiatorConfig, entropy: &mut Entropy) -> InitiatorConfig {
         // As in the first handshake: an initiator that did not know the responder's key had one.
         let drawn = keys.remote.is_none().then(|| StaticKey::generate(entropy).into());
@@ -84,8 +82,7 @@ impl Within<'_> {
 }
 
 impl Opening {
-    /// Returns an open connection of an association, whose OPEN leaves first. This handshake begins
-    /// if the responder refuses it.
+    /// Returns an open connection, whose OPEN leaves first. This handshake follows a refusal.
     pub(super) fn open_within(&mut self, now: Instant, within: &Within<'_>, entropy: &mut Entropy) -> Opened {
         let &Within { association, number, window, rtt } = within;
         let Associated { secret, aead, params, peer, .. } = association;

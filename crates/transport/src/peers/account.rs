@@ -31,8 +31,7 @@ pub(super) enum Key {
 }
 
 impl<P> ConnectionSet<P> {
-    /// Takes the account of a removed peer out of the sums, the timers and the limits. Its turn to
-    /// transmit stays.
+    /// Takes a removed peer out of the sums, timers and limits. Its turn to transmit stays.
     pub(super) fn forget(&mut self, account: &mut Account, key: Key) {
         self.memory.count(account, 0, None);
         self.timers.remove(account, key);

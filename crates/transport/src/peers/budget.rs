@@ -59,7 +59,6 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// Returns a budget without claims.
     pub(super) fn new(buffer: Option<SocketBuffer>) -> Self {
         let host_delay = buffer.map_or(Duration::ZERO, |buffer| buffer.min_host_delay);
         Self { buffer, host_delay, ..Self::default() }
@@ -108,14 +107,12 @@ impl Budget {
         self.share(active + silent, claim.offered)
     }
 
-    /// Returns the share of a transfer that begins now. Silent transfers count, because all of them
-    /// may resume at once.
+    /// Returns the share of a new transfer. Silent ones count: all of them may resume at once.
     pub(super) fn share_of_new(&self) -> Option<BufferShare> {
         self.share(self.present.transfers + self.previous.transfers + self.silent.transfers + 1, 0)
     }
 
-    /// Returns one of `transfers` equal shares, for a transfer with a present offer of `held`
-    /// bytes.
+    /// Returns one of `transfers` equal shares, for a transfer that is offered `held` bytes now.
     fn share(&self, transfers: u64, held: u64) -> Option<BufferShare> {
         let buffer = self.buffer?;
         let reserved = self.reserved(&buffer);
@@ -136,8 +133,7 @@ impl Budget {
         self.silent.offered.min(buffer.capacity / 2)
     }
 
-    /// Advances to the epoch of `now`, and moves the transfers without new data to the next older
-    /// group.
+    /// Advances to the epoch of `now`. Transfers without new data move to the next older group.
     fn advance(&mut self, now: Instant, buffer: &SocketBuffer) {
         let began = *self.began.get_or_insert(now);
         let passed = now.saturating_duration_since(began);

@@ -1,5 +1,4 @@
-//! Classic peers of a set: a receiver for each address. Delivers datagrams by address, admits new
-//! peers, and removes idle ones.
+//! Classic peers of a set, a receiver for each address: delivery, admission, removal of idle ones.
 
 mod admission;
 mod entry;
@@ -24,8 +23,7 @@ use crate::receiver::Receiver;
 use crate::wire::classic::REPLY_LEN;
 use crate::{PayloadDiscarded, ReceiverEvent, ReceiverStats, TransmitBuf};
 
-/// Largest number of replies to a half-open peer that wait: to its SYN and the packets after which
-/// it is connected.
+/// Largest number of replies that wait for a half-open peer: to its SYN and its first packets.
 const MAX_HALF_OPEN_REPLIES: usize = 4;
 /// Longest idle timeout, 100 years: a deadline after `Duration::MAX` cannot be represented.
 const MAX_IDLE: Duration = Duration::from_secs(100 * 365 * 86_400);
@@ -73,8 +71,7 @@ impl<P: AddressKey> ClassicPeers<P> {
         Ok(self.table.get(&peer).map_or(&[], |entry| entry.receiver.data()))
     }
 
-    /// Returns the number of bytes in order that arrived from `peer` since its first transfer. 0
-    /// for an unknown peer.
+    /// Returns the bytes in order that arrived since the first transfer; 0 for an unknown peer.
     pub fn received_bytes(&self, peer: P) -> u64 {
         self.table.get(&peer).map_or(0, |entry| entry.receiver.stats().bytes)
     }
@@ -99,7 +96,6 @@ impl<P: AddressKey> ClassicPeers<P> {
         self.table.get(&peer).map(|entry| entry.last_active)
     }
 
-    /// True if `peer` has a receiver.
     #[cfg(test)]
     fn knows(&self, peer: P) -> bool {
         self.table.contains_key(&peer)
@@ -109,7 +105,6 @@ impl<P: AddressKey> ClassicPeers<P> {
         self.config.map_or(MAX_IDLE, |config| config.idle.min(MAX_IDLE))
     }
 
-    /// Returns the longest datagram that is taken.
     fn max_datagram(&self) -> usize {
         self.config.map_or(usize::MAX, |config| config.receiver.max_datagram)
     }
@@ -153,8 +148,7 @@ impl<P: AddressKey> ConnectionSet<P> {
         self.with_classic(peer, Receiver::confirm);
     }
 
-    /// Restarts the idle timeout of a classic peer, for a datagram that is still on an emulated
-    /// link.
+    /// Restarts the idle timeout of a classic peer, for a datagram still on an emulated link.
     pub fn touch_classic(&mut self, now: Instant, peer: P) {
         if let Some(entry) = self.classic.table.get_mut(&peer) {
             entry.last_active = now;
@@ -195,8 +189,7 @@ impl<P: AddressKey> ConnectionSet<P> {
         }
     }
 
-    /// Reports the events of the peer looked up last, and updates its account and its place in the
-    /// queue.
+    /// Reports the events of the peer looked up last, and updates its account and queue.
     fn process_classic(&mut self, peer: P) {
         let Some(entry) = self.classic.table.latest_mut() else { return };
         let on_probation = entry.on_probation;
@@ -245,8 +238,7 @@ impl<P: AddressKey> ConnectionSet<P> {
         }
     }
 
-    /// Gives the peer looked up last a slot until its transfer is finished: a finished peer only
-    /// repeats its FIN-ACK.
+    /// Gives the peer looked up last a slot until its transfer is finished.
     fn count_open(&mut self, peer: P) {
         let Some(entry) = self.classic.table.latest_mut() else { return };
         let is_open = !entry.is_half_open && !entry.receiver.is_finished();

@@ -44,8 +44,7 @@ pub struct ConnectionSetConfig<P> {
     /// bits) may have only a quarter of the half-open peers of each format, and addresses that
     /// differ in their ports alone count as one path.
     pub ip_of: Option<fn(&P) -> IpAddr>,
-    /// Returns the local address to which a peer sent, if it is known. With it, a change of the own
-    /// address counts as a new path.
+    /// Returns the local address to which a peer sent, if known. If it changes, the path is new.
     pub local_ip_of: Option<fn(&P) -> Option<IpAddr>>,
     /// Seconds since 1970 at an instant. With it and [`ip_of`](Self::ip_of), peers get cookies that
     /// save a round trip at the next connection, and may use them.
@@ -114,13 +113,11 @@ impl ClassicConfig {
 pub struct SocketBuffer {
     /// Usable size, in bytes as [`charge`](Self::charge) counts them.
     pub capacity: u64,
-    /// Returns the bytes charged to the buffer for a datagram with this many bytes of payload; 0
-    /// counts as 1.
+    /// Returns the bytes charged to the buffer for a datagram with this payload; 0 counts as 1.
     pub charge: fn(u64) -> u64,
     /// Bytes in flight of all peers together beyond which throughput no longer rises.
     pub useful_bytes: u64,
-    /// Bytes in flight of one peer beyond which its throughput no longer rises, whatever the number
-    /// of peers.
+    /// Bytes in flight of one peer beyond which its throughput no longer rises, among any number.
     pub useful_peer_bytes: u64,
     /// Lower limit of the rate at which busy hosts process data, bytes per second; 0 counts as 1.
     pub min_drain_rate: u64,
@@ -129,8 +126,7 @@ pub struct SocketBuffer {
 }
 
 impl SocketBuffer {
-    /// Returns the bytes in flight beyond which the throughput of this many peers together no
-    /// longer rises.
+    /// Returns the bytes in flight beyond which the throughput of these peers no longer rises.
     pub(super) fn useful(&self, peers: u64) -> u64 {
         self.useful_bytes.max(peers * self.useful_peer_bytes)
     }
@@ -158,23 +154,20 @@ pub type Admit = Arc<dyn Fn(Admittee) -> Result<(), RefuseReason> + Send + Sync>
 pub struct Admittee {
     /// Static key of the initiator; `None` if it has none.
     pub peer: Option<PublicKey>,
-    /// Shared secret that the initiator names. The connection completes only if the initiator knows
-    /// the secret.
+    /// Shared secret that the initiator names, and must know to complete the connection.
     pub secret: Option<SecretId>,
     /// Cipher of the connection. [`Aead::None`] only if
     /// [`ConnectionConfig::dangerously_unencrypted`] allows it.
     pub aead: Aead,
 }
 
-/// Shared secrets of a responder. Called while the set of connections is locked: must not wait, and
-/// must not call the set.
+/// Shared secrets of a responder. Called while the set is locked: must not wait or call the set.
 pub trait Secrets: Send + Sync {
     /// Returns the key of a secret; `None` for an unknown one.
     fn psk(&self, id: SecretId) -> Option<Psk>;
 
-    /// Notes that an initiator has proved its key, if it has one, and the secret. Returns false to
-    /// refuse the connection, because the secret is for a single connection or peer and was used
-    /// before.
+    /// Notes that an initiator has proved the secret, and its key if it has one. Returns false to
+    /// refuse the connection, because the secret is for one connection or peer and was used before.
     fn complete(&self, _id: SecretId, _peer: Option<PublicKey>) -> bool {
         true
     }

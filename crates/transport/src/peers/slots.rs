@@ -1,5 +1,4 @@
-//! Limits on peers that are connected and have not ended, in total and for each host, over both
-//! formats.
+//! Limits on connected peers, in total and for each host, over both formats.
 //!
 //! Unless a host has a fixed limit, it gets one more slot only while it holds fewer than are free:
 //! the dynamic threshold of Choudhury and Hahne (IEEE/ACM Transactions on Networking 6(2), 1998)

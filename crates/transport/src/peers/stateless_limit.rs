@@ -15,8 +15,7 @@ const BUSY_BURST: u32 = 32;
 /// are limited. Longer than a full buffer of 50,000 SYNs delays data, 3 s on a busy host: otherwise
 /// the limit would end before the next data, and the buffer would stay full.
 const BUSY_TIME: Duration = Duration::from_secs(5);
-/// Average interval of stateless resets: 1000 a second, as systems limit their ICMP errors, or 0.4
-/// Mbit/s with headers.
+/// Average interval of stateless resets: 1000 a second, as for ICMP errors, or 0.4 Mbit/s.
 const RESET_INTERVAL: Duration = Duration::from_millis(1);
 /// Burst of stateless resets. Retransmission timers of transfers that ended together fire together.
 /// With 4096 peers, the default limit, all senders are reset within 4 s.
@@ -29,9 +28,8 @@ const REBUILD_INTERVAL: Duration = Duration::from_millis(10);
 const REBUILD_BURST: u32 = 32;
 
 /// Average interval of handshakes with unproved addresses, and of those that begin while the table
-/// of half-open connections is full, so that an older one ends: 4000 a second of each. Each costs
-/// about 0.12 ms, half a core in all, and a client has a quarter of a second to complete one in a
-/// table of 1024.
+/// of half-open connections is full: 4000 a second of each. Each costs about 0.12 ms, half a core
+/// in all. In a table of 1024, a client has a quarter of a second to complete one.
 const HANDSHAKE_INTERVAL: Duration = Duration::from_micros(250);
 /// Burst of such handshakes.
 const HANDSHAKE_BURST: u32 = 400;
@@ -76,7 +74,6 @@ impl StatelessLimit {
         self.busy_at.is_some_and(|at| now.saturating_duration_since(at) < BUSY_TIME)
     }
 
-    /// Notes a reply to a peer.
     pub(super) fn on_peer_reply(&mut self) {
         self.peer_replies = self.peer_replies.saturating_add(1);
     }
@@ -86,14 +83,12 @@ impl StatelessLimit {
         self.peer_replies >= PEER_REPLIES_PER_STATELESS
     }
 
-    /// Returns the time at which the rate limit lets the next reply leave; `None` if no reply waits
-    /// for it.
+    /// Returns the time at which the rate limit lets the next reply leave, if one waits for it.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.wait_until
     }
 
-    /// True if a reply to an unconnected address may leave now, if one `is_queued`. It counts as
-    /// sent.
+    /// True if a reply to an unconnected address `is_queued` and may leave now. It counts as sent.
     pub(super) fn take(&mut self, now: Instant, is_queued: bool) -> bool {
         self.wait_until = None;
         if !is_queued {
@@ -129,12 +124,10 @@ impl RateLimiter {
         Self { interval, fill_time: interval * burst, full_at: None }
     }
 
-    /// Returns the limit of stateless resets.
     pub(super) fn of_resets() -> Self {
         Self::new(RESET_INTERVAL, RESET_BURST)
     }
 
-    /// Returns the limit of handshakes that are computed again.
     pub(super) fn of_rebuilds() -> Self {
         Self::new(REBUILD_INTERVAL, REBUILD_BURST)
     }
@@ -170,7 +163,6 @@ impl LoadLimiter {
         Self { idle: RateLimiter::new(HANDSHAKE_INTERVAL, HANDSHAKE_BURST), busy }
     }
 
-    /// Takes one token; false if none is left.
     pub(super) fn take(&mut self, now: Instant, is_busy: bool) -> bool {
         if is_busy { self.busy.take(now) } else { self.idle.take(now) }
     }

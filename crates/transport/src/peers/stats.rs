@@ -9,8 +9,7 @@ pub struct ConnectionSetStats {
     pub malformed: u64,
     /// Dropped: sealed or AUTH, with a connection ID that this side does not know.
     pub unknown: u64,
-    /// Dropped: not sealed by the peer of its connection, received before, or a handshake message
-    /// that was changed.
+    /// Dropped: not sealed by the connection's peer, received before, or a changed handshake.
     pub unauthentic: u64,
     /// SYNs of other versions, answered with the list of this side's.
     pub other_versions: u64,
@@ -41,8 +40,7 @@ pub struct ConnectionSetStats {
     pub opens: u64,
     /// OPENs refused: a handshake replaces them.
     pub opens_refused: u64,
-    /// Connections accepted from peers within an association; [`accepted`](Self::accepted) has
-    /// them, too.
+    /// Connections accepted within an association; [`accepted`](Self::accepted) has them, too.
     pub opened: u64,
     /// Connections opened by this side.
     pub initiated: u64,

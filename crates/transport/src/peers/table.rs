@@ -1,5 +1,4 @@
-//! Map of peers with a cache of the latest lookup. Datagrams arrive in runs from one peer, so a run
-//! costs one search of the tree.
+//! Map of peers that caches the latest lookup, so a run from one peer costs one search of the tree.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +39,6 @@ impl<P: Copy + Ord, V> Table<P, V> {
         self.slots.get_mut(self.latest)?.as_mut().map(|(_, value)| value)
     }
 
-    /// Returns the slot of the state that was looked up last.
     pub(super) fn latest(&self) -> usize {
         self.latest
     }

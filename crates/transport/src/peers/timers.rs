@@ -1,5 +1,4 @@
-//! Deadlines of the peers: timers of connections and of the probes of their new addresses, and idle
-//! timeouts of classic peers.
+//! Deadlines of the peers: connections, probes of addresses, idle timeouts of classic peers.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -61,7 +60,6 @@ impl Timers {
 }
 
 impl<P: AddressKey> ConnectionSet<P> {
-    /// Handles the timers that are due.
     pub(super) fn handle_timers(&mut self, now: Instant) {
         // A peer whose next deadline is not after `now` has its turn in the next call.
         let mut due = std::mem::take(&mut self.timers.due);

@@ -10,13 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) const CHUNK: u64 = 64 * 1024;
 /// Memory of one entry in the list of chunks, present or not, in bytes.
 pub(crate) const SLOT: u64 = size_of::<Option<Box<[u8]>>>() as u64;
-/// Empty chunks kept for reuse (1 MiB), or as many as are in use if that is more: a steady stream
-/// allocates nothing.
+/// Empty chunks kept for reuse (1 MiB), or as many as are in use: a steady stream needs no more.
 const MIN_SPARE_CHUNKS: usize = 16;
 
-/// Pool of empty chunks, which keep their old contents. The streams of one thread share a pool: the
-/// chunk that the application read last is still in the cache when the next stream needs one.
-/// Clones share the chunks.
+/// Pool of empty chunks, which keep their old contents; clones share it. The streams of one thread
+/// share a pool: the chunk read last is still in the cache when the next stream needs one.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ChunkPool(Arc<Mutex<Spare>>);
 
@@ -76,8 +74,7 @@ impl Chunks {
         Self { first: start / CHUNK, slots, used: 0, pool, ended: false }
     }
 
-    /// Takes chunks from `pool`, instead of from a pool of this stream alone. Only before the first
-    /// bytes.
+    /// Takes chunks from a shared `pool`. Only before the first bytes.
     pub(crate) fn set_pool(&mut self, pool: ChunkPool) {
         debug_assert_eq!(self.used, 0, "chunks return to the pool from which they came");
         self.pool = pool;
@@ -112,8 +109,7 @@ impl Chunks {
         }
     }
 
-    /// Returns the bytes of this range up to the end of the first chunk. Empty if that chunk does
-    /// not exist.
+    /// Returns the bytes of this range up to the end of the first chunk, if that exists.
     pub(crate) fn slice(&self, range: Range<u64>) -> &[u8] {
         let slot = (range.start / CHUNK).checked_sub(self.first).map(size);
         let Some(Some(chunk)) = slot.and_then(|slot| self.slots.get(slot)) else { return &[] };

@@ -47,7 +47,6 @@ impl Ordered {
         }
     }
 
-    /// Appends bytes in order.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "runs once for each packet; the call costs as much as the work")]
     pub(super) fn append(&mut self, bytes: &[u8]) {
@@ -62,8 +61,7 @@ impl Ordered {
         self.set_end(end);
     }
 
-    /// Appends pieces in order, of which the last one ends at offset `end`. Does not read them if
-    /// they are neither kept nor summed.
+    /// Appends pieces in order that end at offset `end`. Reads them only to keep or sum them.
     pub(super) fn append_all<'a>(&mut self, pieces: impl Iterator<Item = &'a [u8]>, end: u64) {
         if self.keep.payload || self.keep.checksum {
             pieces.for_each(|piece| self.append(piece));
@@ -109,7 +107,6 @@ impl Ordered {
         self.chunks.slice(self.read..self.end)
     }
 
-    /// Marks the next `n` bytes as read, or all if there are fewer.
     pub(super) fn consume(&mut self, n: u64) {
         self.read += n.min(self.unread());
         if self.read > self.hashed {
@@ -133,12 +130,10 @@ impl Ordered {
         self.read
     }
 
-    /// Returns the number of bytes in order so far.
     pub(super) fn bytes(&self) -> u64 {
         self.end - self.start
     }
 
-    /// Returns the CRC-32 of the bytes in order so far; 0 if it is not computed.
     pub(super) fn crc(&mut self) -> u32 {
         if !self.keep.checksum {
             return 0;

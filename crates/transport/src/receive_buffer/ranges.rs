@@ -85,8 +85,7 @@ impl Ranges {
         arrival.advanced = ordered.end() - before;
     }
 
-    /// Appends the missing bytes of the segment, and the ranges that it reaches. Returns how many
-    /// were missing.
+    /// Appends the segment's missing bytes, and the ranges that it reaches. Returns their number.
     #[inline(never)]
     fn fill_hole(&mut self, ordered: &mut Ordered, segment: &Segment<'_>) -> u64 {
         let mut new = 0;

@@ -69,12 +69,10 @@ impl Slots {
         arrival
     }
 
-    /// Returns the number of the next packet expected.
     pub(super) fn rcv_nxt(&self) -> u64 {
         self.rcv_nxt
     }
 
-    /// Returns the number after the farthest packet that arrived.
     pub(super) fn arrived(&self) -> u64 {
         self.rcv_nxt + self.beyond.len() as u64
     }
@@ -201,8 +199,7 @@ impl Slots {
         2 * (self.held_bytes + ordered.unread()) + SLACK
     }
 
-    /// Moves all packets out of the memory of the stream: their offsets were wrong, or they lie too
-    /// sparsely.
+    /// Moves all packets out of the stream's memory: at wrong offsets, or too sparse.
     fn set_aside(&mut self, ordered: &mut Ordered) {
         for (ahead, slot) in (0..).zip(&mut self.beyond) {
             if *slot == Slot::InPlace {

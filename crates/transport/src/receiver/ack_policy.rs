@@ -28,8 +28,7 @@ pub struct AckConfig {
 }
 
 impl AckConfig {
-    /// Returns an ACK for every `every` packets, or `max_delay` after the first of them, whatever
-    /// the sender requests.
+    /// Returns an ACK for `every` packets, or after `max_delay`, whatever the sender requests.
     pub fn exact(every: u32, max_delay: Duration) -> Self {
         Self { every, max_delay, exact: true }
     }
@@ -82,7 +81,6 @@ pub(crate) struct Received {
 }
 
 impl Received {
-    /// Returns the packet number of the last packet.
     pub(crate) fn last(&self) -> u64 {
         self.packet_number.saturating_add(u64::from(self.count) - 1)
     }
@@ -93,8 +91,7 @@ impl Received {
 pub(crate) struct AckFields {
     /// Largest packet number received.
     pub largest_received: u64,
-    /// Time since the arrival of `largest_received`, which the sender subtracts from the RTT
-    /// sample.
+    /// Time since `largest_received` arrived, which the sender subtracts from the RTT sample.
     pub delay: Duration,
     /// Packets received.
     pub packets: u64,
@@ -165,13 +162,11 @@ impl Acks {
         self.largest_at.is_some() && (self.waiting > 0 || self.left_alone)
     }
 
-    /// Notes that the newest ACK left in a packet of its own.
     pub(crate) fn on_left_alone(&mut self) {
         self.left_alone = true;
     }
 
-    /// Requests an ACK for another reason, such as a window update. Without effect before the first
-    /// packet.
+    /// Requests an ACK for another reason, such as a window update, once there was a packet.
     pub(crate) fn request(&mut self) {
         self.due = true;
     }
@@ -186,7 +181,6 @@ impl Acks {
         self.config.exact
     }
 
-    /// True if packets wait for an ACK.
     pub(crate) fn is_waiting(&self) -> bool {
         self.waiting > 0
     }

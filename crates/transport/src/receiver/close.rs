@@ -8,9 +8,8 @@ use crate::Ecn;
 use crate::wire::Answer;
 
 impl Receiver {
-    /// Handles the FIN of a stream that ends at `seq`. `packet_number` is the number of the
-    /// transmission (native). `understands_ack` is true if the sender accepts an ACK, not only a
-    /// FIN-ACK, as an answer.
+    /// Handles the FIN of a stream that ends at `seq`. `packet_number` is that of the transmission
+    /// (native). `understands_ack`: the sender accepts an ACK, not only a FIN-ACK, as an answer.
     pub(crate) fn on_fin(
         &mut self,
         now: Instant,
@@ -35,8 +34,7 @@ impl Receiver {
                 match packet_number {
                     Some(packet_number) => self.stream.on_control(now, packet_number, ecn, true),
                     None if understands_ack => self.reply(Answer::Ack { ack: seq, window: 0 }),
-                    // No answer, because the reference sender treats any answer as the FIN-ACK, and
-                    // its window as the checksum.
+                    // The reference takes any answer as the FIN-ACK, its window as the checksum.
                     None => {}
                 }
             }

@@ -75,8 +75,7 @@ pub struct ReceiverConfig {
     /// Limit on the numbers of packets that are accepted, counted from the next expected one
     /// (classic). As many before it are answered as duplicates.
     pub range: u32,
-    /// True to compute the CRC-32 of the delivered bytes for the FIN-ACK; otherwise it carries 0
-    /// (classic).
+    /// True to compute the CRC-32 of the bytes for the FIN-ACK; otherwise that has 0 (classic).
     pub checksum: bool,
     /// True to keep the bytes for [`ClassicPeers::data`](crate::ClassicPeers::data); false to count
     /// them only, and then that call fails.
@@ -94,8 +93,7 @@ impl ReceiverConfig {
     /// Largest window of the reference receiver, in packets, and its
     /// [`range`](ReceiverConfig::range).
     pub const REFERENCE_WINDOW: u32 = 80_000;
-    /// Largest window in bytes. The memory limit of a connection is smaller, and therefore the one
-    /// in force.
+    /// Largest window in bytes, larger than the memory limit of a connection.
     const STREAM_WINDOW: u64 = 4 << 30;
     /// Payload of a full packet of 1472 bytes, native.
     const FULL_PAYLOAD: u64 = 1472 - (DATA_HEADER + TAG) as u64;
@@ -119,8 +117,7 @@ impl ReceiverConfig {
         }
     }
 
-    /// Returns the configuration of the reference's dummy receiver: full window at once, no
-    /// checksum, datagrams of any size.
+    /// Returns the reference's dummy receiver: full window at once, no checksum, any datagrams.
     pub fn dummy() -> Self {
         Self {
             window: WindowPolicy::Fixed(Self::REFERENCE_WINDOW),

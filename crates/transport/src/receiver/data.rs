@@ -41,8 +41,7 @@ impl Receiver {
                 self.last_data_at = Some(now);
                 self.report_readable();
             }
-            // Dropped, but acknowledged: the sender learns the window and that the receiver is
-            // alive.
+            // Dropped, but acknowledged: the sender learns the window, and that this side lives.
             Arrival { next_refused: true, .. } => self.stats.no_memory += 1,
             Arrival { duplicate: 1.., .. } => {
                 self.stats.duplicates += 1;
@@ -61,8 +60,7 @@ impl Receiver {
         self.finish_if_complete(now);
     }
 
-    /// Same as [`Receiver::handle_data`] for each packet of a run, in one pass if all of them are
-    /// the next in order.
+    /// As [`Receiver::handle_data`] for each packet of a run, in one pass if all are in order.
     pub(crate) fn handle_run(&mut self, now: Instant, run: DataRun<'_>, ecn: Ecn, memory: u64) {
         let is_before_end = match self.state {
             State::Open { end } => end.is_none_or(|end| run.range().end <= end),

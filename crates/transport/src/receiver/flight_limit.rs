@@ -11,16 +11,14 @@ use std::time::{Duration, Instant};
 
 use crate::wire::Numbering;
 
-/// Lower limit of the window, packets. With one ACK per two packets, a single packet would wait for
-/// the ACK delay.
+/// Lower limit of the window, packets. A single one would wait for the ACK delay (one ACK per two).
 const MIN_PACKETS: u64 = 2;
 /// A sender that uses a new window within this many shortest RTTs was blocked by the window.
 const PROMPT_RTTS: u32 = 2;
 /// Multiple of the measured bandwidth-delay product that may be in flight: slow start doubles the
 /// window in a round trip, and a router's queue may hold as much as its links.
 const BDP_GAIN: u64 = 4;
-/// Time, in minimum RTTs of continuous arrivals, after which a higher delivery rate of the past is
-/// forgotten.
+/// Minimum RTTs of continuous arrivals after which a higher delivery rate of the past is forgotten.
 const FORGET_AFTER_RTTS: u128 = 8;
 
 /// Share of the socket's receive buffer that one peer may fill.
@@ -66,8 +64,7 @@ pub(crate) struct FlightLimit {
     rate: u64,
     /// Time of the newest arrival.
     last_arrival: Option<Instant>,
-    /// True if the sender paused since the probe was offered, so that the probe measures the
-    /// sender's rate and not the path's.
+    /// True if the sender paused since the probe was offered: it measures the sender, not the path.
     paused: bool,
     /// Allowance for the path, in the format's numbers.
     path: u64,
@@ -100,14 +97,12 @@ impl FlightLimit {
         }
     }
 
-    /// Handles an RTT that was measured otherwise. A sample of a probe includes the time for which
-    /// data waited in the hosts.
+    /// Handles an RTT of another source. Samples of probes include the time in the hosts.
     pub(crate) fn on_rtt(&mut self, rtt: Duration) {
         self.min_rtt = Some(self.min_rtt.map_or(rtt, |min| min.min(rtt)));
     }
 
-    /// Returns the right edge to offer when everything up to `arrived` has left the socket or was
-    /// lost.
+    /// Returns the right edge to offer when all up to `arrived` has left the socket or was lost.
     pub(crate) fn edge(&self, arrived: u64) -> u64 {
         arrived.saturating_add(self.room).saturating_add(self.path)
     }
@@ -146,8 +141,7 @@ impl FlightLimit {
         }
     }
 
-    /// Handles an offer that moves the right edge from `before` to `edge`. `bounded` is true if
-    /// this limit made the offer smaller.
+    /// Handles an offer that moves the right edge from `before` to `edge`, `bounded` by this limit.
     pub(crate) fn on_offer(&mut self, now: Instant, before: u64, edge: u64, arrived: u64, bounded: bool) {
         let Some(share) = self.share else { return };
         if edge > before && self.probe.is_none() {
@@ -157,8 +151,7 @@ impl FlightLimit {
         }
     }
 
-    /// Returns the number of RTTs in which the sender waited for a window that a larger buffer
-    /// would have made larger.
+    /// Returns the RTTs in which the sender waited for a window that a larger buffer would enlarge.
     pub(crate) fn limited(&self) -> u64 {
         self.limited
     }
@@ -178,8 +171,7 @@ impl FlightLimit {
         }
     }
 
-    /// True if so much time has passed since the last arrival that the sender had no data, rather
-    /// than no window.
+    /// True if the last arrival is so long ago that the sender had no data, rather than no window.
     fn is_pause(&self, now: Instant, share: &BufferShare) -> bool {
         let silence = self.last_arrival.map(|arrival| now.saturating_duration_since(arrival));
         silence

@@ -21,8 +21,7 @@ pub(super) struct FlowControl {
     pub(super) limit: FlightLimit,
     /// Limit of the bytes unread or beyond holes, as last set by the set.
     memory: u64,
-    /// True if the next expected data was dropped for lack of memory, and none was accepted in
-    /// order since.
+    /// True if the next expected data was dropped for lack of memory, and none was accepted since.
     refused: bool,
 }
 
@@ -45,8 +44,7 @@ impl FlowControl {
         Self { window, limit: FlightLimit::new(numbering, packet), memory: LEAST_UNREAD, refused: false }
     }
 
-    /// Inserts a segment into the buffer if the limits allow it. `memory` limits the bytes beyond
-    /// holes.
+    /// Inserts a segment into the buffer within the limits. `memory` limits the bytes beyond holes.
     #[inline]
     pub(super) fn insert(
         &mut self,
@@ -85,8 +83,7 @@ impl FlowControl {
     }
 
     /// Appends packets to the buffer if all of their data is the next in order, no data is held
-    /// beyond a hole, and the limits allow it. Returns false otherwise, with nothing changed but
-    /// the memory limit.
+    /// beyond a hole, and the limits allow it. Else sets the memory limit and returns false.
     pub(super) fn append_run(
         &mut self,
         now: Instant,
@@ -145,8 +142,7 @@ impl FlowControl {
         }
     }
 
-    /// Handles a read by the application. Returns true if a selective ACK should announce the
-    /// window.
+    /// Handles a read by the application. True if a selective ACK should announce the window.
     pub(super) fn on_read(&mut self, now: Instant, buffer: &ReceiveBuffer) -> bool {
         let Window::Bytes(window) = &mut self.window else { return false };
         window.on_read(now, buffer.read_offset());
@@ -175,8 +171,7 @@ impl FlowControl {
     }
 }
 
-/// Limits the window so that offered bytes always fit, although they may begin and end inside
-/// chunks.
+/// Limits the window so that offered bytes fit, although they may begin and end inside chunks.
 fn set_window_memory(window: &mut ReceiveWindow, memory: u64) {
     window.set_memory(memory.saturating_sub(2 * (CHUNK + SLOT)).max(LEAST_UNREAD));
 }

@@ -17,8 +17,7 @@ pub(crate) struct Offer {
 }
 
 impl Offer {
-    /// Returns the offer at `now` of a receiver with this configuration, idle timeout and share of
-    /// the socket's buffer.
+    /// Returns a receiver's offer, by its configuration, idle timeout and share of the buffer.
     pub(crate) fn new(
         now: Instant,
         config: ReceiverConfig,
@@ -122,8 +121,7 @@ impl Receiver {
         self.config.faithful || self.has_passed_probation()
     }
 
-    /// True if a SYN must not restart the classic transfer, because its sender is there: it sends a
-    /// keep-alive every 10 s.
+    /// True if a classic sender is there, so that no SYN restarts its transfer.
     fn is_live(&self, now: Instant) -> bool {
         let heard_at = self.last_data_at.max(self.duplicate_at);
         let is_recent = |at| now.saturating_duration_since(at) < CLASSIC_SILENCE_LIMIT;

@@ -5,8 +5,7 @@ use super::flight_limit::FlightLimit;
 use super::{ReceiverConfig, WindowPolicy};
 use crate::receive_buffer::{Limits, ReceiveBuffer};
 
-/// Unread bytes always allowed if there is memory: enough for the pauses of a disk that writes some
-/// hundred megabytes per second.
+/// Unread bytes always allowed if there is memory: pauses of a disk at some hundred MB/s.
 const MIN_UNREAD_LIMIT: u64 = 16 << 20;
 
 #[derive(Debug)]
@@ -28,8 +27,7 @@ pub(super) struct Reception<'a> {
     pub(super) limit: &'a FlightLimit,
     /// Limit of the bytes unread or beyond holes.
     pub(super) memory: u64,
-    /// True if the next expected packet was dropped for lack of memory, and none was accepted in
-    /// order since.
+    /// True if the next packet was dropped for lack of memory, and none was accepted since.
     pub(super) refused: bool,
 }
 
@@ -68,8 +66,7 @@ impl PacketWindow {
         let full = self.full_window(state);
         let window = match self.backlog(state) {
             0 => full,
-            // A sender limits the retransmissions of a packet within the window. A closed window
-            // makes it probe without that limit.
+            // A sender limits retransmissions within the window, and no probes of a closed one.
             _ if state.refused => 0,
             backlog => {
                 let room = self.unread_limit(state).saturating_sub(backlog);
@@ -82,8 +79,7 @@ impl PacketWindow {
         edge
     }
 
-    /// True if the last window was narrowed by unread data, and the application is no longer
-    /// behind.
+    /// True if unread data narrowed the last window, and the application is no longer behind.
     pub(super) fn should_update(&self, state: Reception<'_>) -> bool {
         self.narrowed && self.backlog(state) == 0
     }
@@ -102,8 +98,7 @@ impl PacketWindow {
         window.min((state.memory / 2 / largest).max(1))
     }
 
-    /// Returns the unread bytes if the application is behind, that is, if it left more than half of
-    /// the limit unread; else 0.
+    /// Returns the unread bytes if the application is behind, over half of the limit; else 0.
     fn backlog(&self, state: Reception<'_>) -> u64 {
         let unread = state.buffer.unread();
         // Less than half of the smallest possible limit: skip the computation of the limit.

@@ -61,8 +61,7 @@ impl SackList {
         &self.report
     }
 
-    /// Keeps one number of each block that still exists. If two blocks merged, the newer number
-    /// stays.
+    /// Keeps one number of each block that still exists, the newer one if two blocks merged.
     fn forget(&mut self, held: &RangeSet) {
         let mut kept: [u64; MAX_BLOCKS] = [0; MAX_BLOCKS];
         let mut count = 0;

@@ -11,8 +11,7 @@ use crate::receive_buffer::{Arrival, ReceiveBuffer};
 use crate::wire::Piece;
 use crate::wire::native::{Ack, FITTING_BLOCKS, RunFields, SackBlock};
 
-/// First interval of the repetitions of an ACK that reopens a window, and their number. The
-/// interval doubles each time.
+/// First interval, which doubles, of the repetitions of an ACK that reopens a window; their number.
 const REOPEN_INTERVAL: Duration = Duration::from_millis(200);
 const MAX_REOPEN_REPEATS: u32 = 4;
 
@@ -118,8 +117,7 @@ impl SelectiveAcks {
         self.read = true;
     }
 
-    /// True if a packet that leaves anyway should carry an ACK. Exact ACKs leave by their own
-    /// rules.
+    /// True if a packet that leaves anyway should carry an ACK. Exact ACKs have their own rules.
     pub(super) fn is_worth_carrying(&self) -> bool {
         !self.acks.is_exact() && self.acks.is_worth_carrying()
     }
@@ -132,7 +130,6 @@ impl SelectiveAcks {
         self.acks.on_left_alone();
     }
 
-    /// Returns the largest packet number received.
     pub(super) fn largest_received(&self) -> u64 {
         self.largest_received
     }

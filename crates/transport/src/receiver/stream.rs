@@ -1,5 +1,4 @@
-//! Stream of one transfer: its receive buffer and flow control, and in the native format its
-//! selective ACKs.
+//! Stream of one transfer: its receive buffer, flow control, and selective ACKs (native).
 
 use std::time::Instant;
 
@@ -76,8 +75,7 @@ impl Stream {
         is_appended
     }
 
-    /// Handles the arrival of a packet without data. With `ack_now` a selective ACK is sent at
-    /// once.
+    /// Handles a packet without data. With `ack_now` a selective ACK is sent at once.
     pub(super) fn on_control(&mut self, now: Instant, packet_number: u64, ecn: Ecn, ack_now: bool) {
         if let Some(acks) = &mut self.selective {
             acks.on_control(now, packet_number, ecn, ack_now);

@@ -94,8 +94,7 @@ impl ReceiveWindow {
         }
     }
 
-    /// Handles a read by the application, of everything below offset `read`. Ends the round if an
-    /// RTT has passed.
+    /// Handles a read of everything below offset `read`. Ends the round if an RTT has passed.
     pub(crate) fn on_read(&mut self, now: Instant, read: u64) {
         self.read = self.read.max(read);
         self.rcv_nxt = self.rcv_nxt.max(read);
@@ -118,7 +117,6 @@ impl ReceiveWindow {
         self.edge_limit < self.read.saturating_add(self.window())
     }
 
-    /// Returns the offset after the last byte that arrived.
     pub(crate) fn arrived(&self) -> u64 {
         self.arrived
     }
@@ -160,7 +158,6 @@ impl ReceiveWindow {
         self.window.min(self.memory)
     }
 
-    /// Returns the RTT estimate.
     pub(crate) fn rtt(&self) -> Option<Duration> {
         self.rtt
     }

@@ -12,8 +12,7 @@ pub(crate) const DATA_HEADER: usize = 8;
 pub(crate) const SYN_LEN: usize = 28;
 /// Length of a FIN, bytes. Longer ones are accepted, because some senders append bytes.
 pub(crate) const FIN_LEN: usize = 8;
-/// Length of a FIN whose sender accepts ACKs as answers, bytes: the first four bytes of such an ACK
-/// are appended.
+/// Length of a FIN whose sender accepts ACKs as answers: the first four bytes of one are appended.
 pub(super) const ACK_AWARE_FIN_LEN: usize = 12;
 /// Length of every packet that a receiver sends, bytes.
 pub(crate) const REPLY_LEN: usize = 12;
@@ -24,8 +23,7 @@ const ACK: u8 = 0x40;
 const FIN: u8 = 0x80;
 const RESERVED: u8 = 0x1F;
 
-/// Decodes a packet of a sender. Sequence numbers are unwrapped around `near`: `rcv_nxt`, or 0
-/// before a transfer.
+/// Decodes a packet of a sender. Numbers are unwrapped around `near`: `rcv_nxt`, or 0.
 pub(crate) fn decode_from_sender(datagram: &[u8], near: u64) -> Result<FromSender<'_>, WireError> {
     let (header, payload) = datagram.split_first_chunk::<DATA_HEADER>().ok_or(WireError::Truncated)?;
     let flags = flags(u32_at(header, 0))?;

@@ -6,8 +6,7 @@ use super::{DataHeader, FromReceiver, LinkProperties, WireError, classic};
 /// The format of a transfer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Wire {
-    /// Format of the reference programs: sequence numbers of packets and cumulative ACKs. In the
-    /// clear, one way.
+    /// Format of the reference programs: packet numbers and cumulative ACKs, in the clear, one way.
     #[default]
     Classic,
     /// Format of rdt: encrypted connections with a stream each way, byte offsets, packet numbers,
@@ -16,7 +15,6 @@ pub enum Wire {
 }
 
 impl Wire {
-    /// Returns the unit of sequence numbers.
     pub(crate) fn numbering(self) -> Numbering {
         match self {
             Self::Classic => Numbering::Packets,
@@ -58,8 +56,7 @@ pub(crate) enum Codec {
         /// Emulated link to request from the receiver.
         link: LinkProperties,
     },
-    /// A connection owns the handshake, the packets of the control space and the opening of
-    /// replies.
+    /// A connection owns the handshake, the packets of the control space and the opened replies.
     Native(NativeCodec),
 }
 
@@ -145,8 +142,7 @@ impl Codec {
         }
     }
 
-    /// Decodes cumulative ACK and window of a classic ACK, as [`Codec::decode`] would. `None` for
-    /// any other packet.
+    /// Decodes cumulative ACK and window of a classic ACK; `None` for any other packet.
     pub(crate) fn decode_plain_ack(&self, datagram: &[u8], snd_una: u64) -> Option<(u64, u64)> {
         match self {
             Self::Classic { .. } => classic::decode_plain_ack(datagram, snd_una),

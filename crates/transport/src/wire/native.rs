@@ -68,8 +68,7 @@ pub(crate) use stream::{encode_data_header, encode_fin_header};
 /// Version of this module.
 pub(crate) const VERSION: u8 = 2;
 
-/// Bytes of the largest datagram that every path carries: 576 with the headers of IPv4 and UDP (RFC
-/// 1122, section 3.3.3).
+/// Largest datagram that every path carries: 576 bytes with IPv4 and UDP (RFC 1122, section 3.3.3).
 pub(crate) const SMALLEST_PATH: usize = 548;
 
 /// Body of a sealed packet, after opening.

@@ -41,11 +41,9 @@ pub enum FromSender<'a> {
     Fin {
         /// Number after the last packet or byte.
         seq: u64,
-        /// Number of this transmission (native). With it, the FIN may arrive before the end of the
-        /// data.
+        /// Number of this transmission (native). Such a FIN may arrive before the end of the data.
         packet_number: Option<u64>,
-        /// True if the sender accepts an ACK, not only a FIN-ACK, as an answer while the receiver
-        /// stores.
+        /// True if the sender accepts an ACK as an answer while the receiver stores.
         understands_ack: bool,
     },
 }

@@ -1,5 +1,4 @@
-//! Path probes and the answers to them: each asks the peer for a packet that it can only seal if it
-//! received the probe.
+//! Path probes and their answers, which the peer can only seal if it received the probe.
 
 use std::time::{Duration, Instant};
 
@@ -10,8 +9,7 @@ use crate::wire::native::Probe;
 pub(super) struct PathProbes {
     /// Probe to send, or answer to one.
     next: Option<Probe>,
-    /// Random number of the newest probe of an address that is not validated. Answers to probes of
-    /// a quiet path have others.
+    /// Random number of the newest probe of an address that is not validated. Other probes differ.
     random: Option<u64>,
     /// Earliest time of the next probe that asks for a proof of the peer's key phase.
     key_probe_at: Instant,
@@ -40,12 +38,10 @@ impl PathProbes {
         }
     }
 
-    /// Answers a probe of the peer.
     pub(super) fn answer(&mut self, random: u64) {
         self.next = Some(Probe { is_response: true, random });
     }
 
-    /// Returns the probe or answer to send now.
     pub(super) fn take(&mut self) -> Option<Probe> {
         self.next.take()
     }

@@ -101,7 +101,6 @@ impl Streams {
         opening.keep_previous_until(|| now + sender.stats().rto * PREVIOUS_KEY_RTOS);
     }
 
-    /// Passes data on to the receiver.
     fn deliver(&mut self, message: &Message, run: Option<Pending>, bytes: &[u8]) -> Result<(), Closed> {
         let Some(Pending { fields, start, end }) = run else { return Ok(()) };
         self.check_expects_data()?;
@@ -117,7 +116,6 @@ impl Streams {
         Ok(())
     }
 
-    /// Handles one opened packet.
     fn handle_packet(
         &mut self,
         message: &Message,

@@ -4,8 +4,7 @@ use std::time::{Duration, Instant};
 
 use rdt_crypto::ResetToken;
 
-/// Time after an OPEN-ACK for which RESETs are ignored: data that overtook the OPEN was answered by
-/// them.
+/// Time after an OPEN-ACK for which RESETs are ignored: they answer data that overtook the OPEN.
 const LATE_RESETS: Duration = Duration::from_secs(2);
 
 /// Token of the peer's RESETs.

@@ -31,12 +31,10 @@ impl Silence {
         (self.heard_at, self.probed_at) = (now, now);
     }
 
-    /// Notes that an authentic packet arrived.
     pub(super) fn on_packet(&mut self, now: Instant) {
         self.heard_at = now;
     }
 
-    /// Notes that the path is probed.
     pub(super) fn on_probe(&mut self, now: Instant) {
         self.probed_at = now;
     }

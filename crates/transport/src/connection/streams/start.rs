@@ -68,7 +68,6 @@ impl Established {
         }
     }
 
-    /// Returns the initial values of the sender of the outgoing stream.
     fn sender_start(&self, known: Option<KnownPath>) -> SenderStart {
         SenderStart {
             window: self.window,
@@ -80,7 +79,6 @@ impl Established {
         }
     }
 
-    /// Returns the receiver of the incoming stream.
     fn receiver(&self, config: ReceiverConfig, share: Option<BufferShare>, chunks: ChunkPool) -> Receiver {
         let mut receiver = Receiver::established(config, &self.params, share, self.offered_at);
         receiver.set_pool(chunks);
@@ -140,9 +138,8 @@ impl Streams {
 }
 
 impl Streams {
-    /// Continues under the keys of a handshake that took place again. The peer has nothing of the
-    /// outgoing stream, so all of it is sent again. Returns false if the peer is not configured as
-    /// before.
+    /// Continues under the keys of a repeated handshake. The peer has nothing of the outgoing
+    /// stream, so all of it is sent again. Returns false if the peer's configuration has changed.
     pub(in super::super) fn reopen(&mut self, now: Instant, peer: Established, mut proof: KeyProof) -> bool {
         let Some(handshake) = self.proof.take().and_then(|proof| proof.into_handshake()) else {
             return false;

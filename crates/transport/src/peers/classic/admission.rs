@@ -70,7 +70,6 @@ impl<P: AddressKey> ConnectionSet<P> {
         self.slots.has_room_for(source) && self.slots.allows(self.classic.sources.of(source), free)
     }
 
-    /// Removes the oldest half-open peer.
     fn remove_oldest_half_open(&mut self) {
         if let Some(peer) = self.classic.half_open.oldest() {
             self.classic.stats.half_open_dropped += 1;
@@ -78,8 +77,7 @@ impl<P: AddressKey> ConnectionSet<P> {
         }
     }
 
-    /// Connects the peer looked up last, or reports its new transfer, if enough of its transfer
-    /// arrived.
+    /// Connects the peer looked up last, or reports its new transfer, if enough of it arrived.
     pub(super) fn end_probation(&mut self, peer: P) {
         let Some(entry) = self.classic.table.latest_mut() else { return };
         if !entry.receiver.has_passed_probation() {

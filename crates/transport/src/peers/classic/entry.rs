@@ -11,8 +11,7 @@ use crate::wire::classic::REPLY_LEN;
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) receiver: Receiver,
-    /// Has a slot while the peer is connected and its transfer unfinished. The timer is the idle
-    /// deadline.
+    /// Has a slot while connected with an unfinished transfer. The timer is the idle deadline.
     pub(super) account: Account,
     /// True if the peer is in the table of half-open peers.
     pub(super) is_half_open: bool,
@@ -32,7 +31,6 @@ impl Entry {
         self.on_probation |= !faithful && !self.receiver.is_unfinished();
     }
 
-    /// Sets the receiver's share of the socket's buffer.
     pub(super) fn set_share(&mut self, share: Option<BufferShare>) {
         if let Some(share) = share {
             self.receiver.set_share(share);

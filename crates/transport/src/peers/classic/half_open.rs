@@ -50,7 +50,6 @@ impl<P: Copy + Ord> HalfOpen<P> {
         self.len() >= MAX_HALF_OPEN_PEERS
     }
 
-    /// True if the source may have one more half-open peer.
     pub(super) fn has_room_for(&self, source: Option<u64>) -> bool {
         self.sources.of(source) < MAX_HALF_OPEN_PER_SOURCE
     }
@@ -60,7 +59,6 @@ impl<P: Copy + Ord> HalfOpen<P> {
         self.silent.first().or(self.heard.first()).map(|(_, peer)| *peer)
     }
 
-    /// Replaces the deadline of a peer.
     pub(super) fn postpone(&mut self, entry: (Instant, P), deadline: Instant) {
         for peers in [&mut self.silent, &mut self.heard] {
             if peers.remove(&entry) {
@@ -69,7 +67,6 @@ impl<P: Copy + Ord> HalfOpen<P> {
         }
     }
 
-    /// Notes that a peer has sent data.
     pub(super) fn on_data(&mut self, entry: (Instant, P)) {
         if self.silent.remove(&entry) {
             self.heard.insert(entry);
@@ -90,7 +87,6 @@ impl<P: Copy + Ord> HalfOpen<P> {
         self.sources.remove(source);
     }
 
-    /// Updates the memory of a half-open peer.
     pub(super) fn on_memory(&mut self, before: u64, now: u64) {
         self.memory = self.memory - before + now;
     }

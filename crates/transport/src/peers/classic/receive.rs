@@ -1,6 +1,5 @@
-//! Incoming datagrams: decoding and delivery to the peer's receiver. Data of one peer that arrives
-//! coalesced (GRO) is delivered as a run: the peer is looked up and its limits are computed once
-//! for all packets of the run.
+//! Incoming datagrams: decoding and delivery to the peer's receiver. Coalesced data of one peer
+//! (GRO) is a run, for which the peer is looked up and its limits are computed once.
 
 use std::time::Instant;
 
@@ -64,7 +63,6 @@ impl<P: AddressKey> ConnectionSet<P> {
         }
     }
 
-    /// Delivers a packet to the peer looked up last.
     fn deliver_latest(&mut self, now: Instant, peer: P, ecn: Ecn, packet: &FromSender<'_>) {
         let is_faithful = self.classic.is_faithful();
         let Some(entry) = self.classic.table.latest_mut() else { return };
@@ -87,7 +85,6 @@ impl<P: AddressKey> ConnectionSet<P> {
         self.process_classic(peer);
     }
 
-    /// Returns the memory limit of the peer looked up last.
     fn latest_allowance(&mut self) -> u64 {
         let Some(Entry { account, is_half_open, .. }) = self.classic.table.latest_mut() else { return 0 };
         let most = self.memory.allowance(account.memory);

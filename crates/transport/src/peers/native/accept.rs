@@ -36,7 +36,6 @@ struct Answered {
 }
 
 impl<P: AddressKey> ConnectionSet<P> {
-    /// Handles a SYN.
     pub(super) fn on_syn(&mut self, now: Instant, peer: P, remote_id: u64, datagram: &[u8], syn: &Syn<'_>) {
         self.native.stats.syns += 1;
         let Some(packet) = datagram.first_chunk() else { return };
@@ -113,8 +112,7 @@ impl<P: AddressKey> ConnectionSet<P> {
         true
     }
 
-    /// Reads message 1 and writes message 2. An error is sent as a REFUSE, because no message 2 can
-    /// be written.
+    /// Reads message 1 and writes message 2. An error is sent as a REFUSE, without a message 2.
     fn answer(
         &mut self,
         now: Instant,
@@ -294,9 +292,8 @@ impl<P: AddressKey> ConnectionSet<P> {
     }
 }
 
-/// Queues the SYN-ACK of a half-open connection, for the SYN with this attempt number, unless one
-/// left a moment ago; a REFUSE if message 1 was invalid. Those to unproved addresses share the
-/// limit of other answers.
+/// Queues the SYN-ACK of a half-open connection, for the SYN with this attempt number, or a REFUSE
+/// if message 1 was invalid, unless one left a moment ago. Unproved addresses share a limit.
 fn push_syn_ack<P: Copy + PartialEq>(
     answers: &mut Answers<P>,
     now: Instant,

@@ -12,8 +12,7 @@ use crate::wire::native::PATH_LEN;
 
 /// Time until the second attempt; doubles with every further one.
 const PROBE_INTERVAL: Duration = Duration::from_millis(333);
-/// Attempts to probe one address: it is given up 5 s after the first one. A later packet from
-/// there starts again.
+/// Attempts to probe one address, which takes 5 s. A later packet from there starts again.
 const ATTEMPT_LIMIT: u32 = 4;
 /// Attempts after which another address may replace this one: 1 s without an answer. Without it,
 /// packets that come from two new addresses in turn would prove neither.
@@ -62,8 +61,7 @@ impl<P> PathProbe<P> {
         self.attempts >= ATTEMPT_LIMIT
     }
 
-    /// Appends a probe to the empty batch `out` if one is due and the limit allows it, and returns
-    /// its address.
+    /// Appends a probe to the empty batch `out` if one is due and allowed, and returns its address.
     pub(super) fn transmit(
         &mut self,
         now: Instant,
@@ -89,8 +87,7 @@ impl<P> PathProbe<P> {
 }
 
 impl<P: AddressKey> ConnectionSet<P> {
-    /// Handles authentic packets for the connection looked up last, which came from another address
-    /// than the proved one.
+    /// Handles authentic packets from an unproved address for the connection looked up last.
     pub(super) fn on_other_address(&mut self, now: Instant, id: u64, from: P, arrival: &Arrival) {
         let random = self.entropy.array();
         let Some(entry) = self.native.connections.latest_mut() else { return };
@@ -106,8 +103,7 @@ impl<P: AddressKey> ConnectionSet<P> {
         if arrival.path_answer != Some(probe.random) {
             return;
         }
-        // A NAT that maps the same host to another port leaves the path as it was (RFC 9000,
-        // section 9.4).
+        // A NAT that changes the port alone leaves the path as it was (RFC 9000, section 9.4).
         let is_other_host = self.config.ip_of.is_none_or(|ip_of| ip_of(&from) != ip_of(&entry.peer));
         if is_other_host || self.config.has_other_local_ip(&from, &entry.peer) {
             entry.connection.on_path_changed(now);

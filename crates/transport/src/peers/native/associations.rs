@@ -53,8 +53,7 @@ impl<P> Default for HeldTable<P> {
 }
 
 impl<P: PartialEq> HeldTable<P> {
-    /// Adds the association of a connection, which replaces an earlier one of the same keys.
-    /// Returns its identifier.
+    /// Adds an association instead of an earlier one with the same keys. Returns its identifier.
     pub(super) fn insert(&mut self, peer: P, shared: Option<SecretId>, associated: Box<Associated>) -> u64 {
         let is_same = |held: &Held<P>| {
             held.peer == peer
@@ -130,7 +129,6 @@ impl<P: PartialEq> HeldTable<P> {
         self.0.retain(|(held, _)| *held != id);
     }
 
-    /// Notes that a connection has ended.
     pub(super) fn on_ended(&mut self, id: u64) {
         if let Some((_, held)) = self.0.iter_mut().find(|(held, _)| *held == id) {
             held.open = held.open.saturating_sub(1);
@@ -213,7 +211,6 @@ impl<P: AddressKey> ConnectionSet<P> {
         (low ^ high).max(1)
     }
 
-    /// Handles an OPEN.
     pub(super) fn on_open(&mut self, now: Instant, from: P, remote_id: u64, open: &Open<'_>) {
         self.native.stats.opens += 1;
         let Some(responder) = self.acceptor.responder.clone() else { return };

@@ -30,7 +30,6 @@ impl ByHost {
         (ids.len() <= MAX_SEARCHED).then(|| ids.iter().copied().collect())
     }
 
-    /// Returns the number of connections.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.0.values().map(BTreeSet::len).sum()

@@ -35,8 +35,7 @@ impl<P: AddressKey> ConnectionSet<P> {
             self.native.stats.unauthentic += 1;
             return;
         };
-        // From here on the message is authentic. A repeated AUTH arrives later than this, and
-        // measures no RTT (Karn).
+        // The message is authentic. A repeated AUTH arrives later, and measures no RTT (Karn).
         let rtt = entry.rtt(now).filter(|rtt| *rtt < MIN_PROOF_INTERVAL);
         let Some(mut half_open) = self.acceptor.half_open.remove(id) else { return };
         let stage = std::mem::take(&mut half_open.stage);
@@ -88,8 +87,7 @@ impl<P: AddressKey> ConnectionSet<P> {
         self.deliver_run(now, from, ecn, datagram, len);
     }
 
-    /// Opens the connection of an initiator that has proved its keys, unless there are too many or
-    /// its secret was used up meanwhile.
+    /// Opens the connection of an initiator with proved keys, if its secret and a slot are free.
     fn complete(&mut self, now: Instant, half_open: HalfOpen<P>, candidate: Candidate) {
         let Some(responder) = self.acceptor.responder.clone() else { return };
         let Candidate { established, peer, secret, .. } = &candidate;
@@ -133,8 +131,7 @@ impl<P: AddressKey> ConnectionSet<P> {
         self.insert(id, address, connection, slot, association);
     }
 
-    /// Refuses an initiator that has proved its keys, by a CLOSE. The table keeps the CLOSE for
-    /// repetitions.
+    /// Refuses an initiator with proved keys by a CLOSE, which the table keeps to repeat it.
     fn refuse(
         &mut self,
         now: Instant,

@@ -1,5 +1,4 @@
-//! Connections that have ended. They free their slots at once, and only the newest of them repeat
-//! their last answers.
+//! Ended connections. They free their slots at once, and only the newest repeat their last answers.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -13,8 +12,7 @@ const MIN_ENDED: usize = 64;
 /// Ended and silent connections.
 #[derive(Debug, Default)]
 pub(super) struct Ended {
-    /// Ended connections that the application has released, oldest first. An ID stays after its
-    /// connection was removed.
+    /// Ended and released connections, oldest first. An ID stays after its connection was removed.
     released: VecDeque<u64>,
     /// Time before which no peer has been silent for long, so that a full set searches seldom.
     all_heard_until: Option<Instant>,
@@ -60,9 +58,8 @@ impl<P: AddressKey> ConnectionSet<P> {
         self.slots.may_take_over(slot, source).then_some(id)
     }
 
-    /// Returns the connection whose peer has been silent the longest, if that is two thirds of the
-    /// idle timeout: a peer that is there sends two keep-alives in that time. `None` unless the set
-    /// is full.
+    /// Returns the connection whose peer is silent the longest, if the set is full and that is two
+    /// thirds of the idle timeout: a peer that is there sends two keep-alives in that time.
     fn find_silent(&mut self, now: Instant) -> Option<u64> {
         let is_heard = self.native.ended.all_heard_until.is_some_and(|until| now < until);
         if !self.slots.is_full() || self.slots.is_refusing || is_heard {
@@ -76,8 +73,7 @@ impl<P: AddressKey> ConnectionSet<P> {
         (heard_at + limit <= now).then_some(id)
     }
 
-    /// Leaves the slot of a connection that has ended. If it was released, the oldest of the ended
-    /// ones may make room for it.
+    /// Frees the slot of an ended connection. If it was released, the oldest one may be removed.
     pub(super) fn free_ended_slot(&mut self, id: u64) {
         let Some(entry) = self.native.connections.get_mut(&id) else { return };
         if let Some(slot) = entry.account.slot.take() {

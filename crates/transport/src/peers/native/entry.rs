@@ -100,7 +100,6 @@ impl<P: AddressKey> ConnectionSet<P> {
         self.queue(id);
     }
 
-    /// Queues a connection for transmission.
     fn queue(&mut self, id: u64) {
         if let Some(entry) = self.native.connections.get_mut(&id)
             && !std::mem::replace(&mut entry.account.is_queued, true)
@@ -155,8 +154,7 @@ impl<P: AddressKey> ConnectionSet<P> {
         }
     }
 
-    /// Notes whether a connection has nothing more to do, and removes it if its handle was
-    /// released.
+    /// Notes whether a connection has nothing more to do; if so, removes it unless it has a handle.
     pub(super) fn remove_if_over(&mut self, now: Instant, id: u64) {
         let Some(entry) = self.native.connections.get_mut(&id) else { return };
         // The timer that ended the connection may have been handled at a later time than `now`.

@@ -37,7 +37,6 @@ impl FinAcks {
         self.by_id.insert(id, fin_ack);
     }
 
-    /// Returns the FIN-ACK of a removed connection.
     pub(super) fn get(&self, id: u64) -> Option<&[u8; FIN_ACK_LEN]> {
         self.by_id.get(&id)
     }
@@ -47,7 +46,6 @@ impl FinAcks {
         self.order.back().map(|(at, _)| *at)
     }
 
-    /// Removes the FIN-ACKs whose time has passed.
     pub(super) fn expire(&mut self, now: Instant) {
         while let Some(&(at, id)) = self.order.front()
             && at <= now

@@ -126,7 +126,6 @@ impl<P> GrantedTable<P> {
         }
     }
 
-    /// Sets the start of this side.
     #[cfg(test)]
     pub(super) fn set_start(&mut self, since: Instant) {
         self.known_since = Some(since);
@@ -137,7 +136,6 @@ impl<P> GrantedTable<P> {
         self.entries.keys().copied()
     }
 
-    /// Notes the new address of an initiator.
     pub(super) fn on_moved(&mut self, id: u64, address: P) {
         if let Some(granted) = self.entries.get_mut(&id) {
             granted.address = address;

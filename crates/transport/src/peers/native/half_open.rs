@@ -18,16 +18,14 @@ use crate::receiver::BufferShare;
 /// Time after which an entry is removed: the longest validity of the cookie in its SYN. Later SYNs
 /// prove the address once more and get a new entry.
 const LIFETIME: Duration = Duration::from_secs(30);
-/// Time after which an entry is removed whose SYN had no proof of its address: three SYNs are sent
-/// by then.
+/// Lifetime of an entry whose SYN had no proof of its address: three SYNs are sent by then.
 const UNPROVEN_LIFETIME: Duration = Duration::from_secs(10);
 
 /// Interval of answers to copies of the same packet. Copies come faster only from an attacker: a
 /// SYN is repeated after 50 ms at the earliest, an AUTH after 200 ms.
 const ANSWER_INTERVAL: Duration = Duration::from_millis(25);
 
-/// Largest number of IDs of removed entries, 400 KB: those of the last 2 s, if as many entries as
-/// possible make room for others.
+/// Largest number of IDs of removed entries, 400 KB: those of 2 s at the highest rate of removals.
 const MAX_FORGOTTEN: usize = 8192;
 
 /// Handshake that waits for the initiator.
@@ -60,8 +58,7 @@ pub(super) enum Stage {
     Auth(Box<AwaitedAuth>),
     /// First sealed packet (IK, NK): message 1 may be a replay.
     Sealed(Box<Candidate>),
-    /// None: refused. Further packets are answered by this CLOSE. It is empty if message 2 refuses
-    /// or message 1 was invalid.
+    /// Refused. This CLOSE answers further packets; empty if message 2 refused, or 1 was invalid.
     Refused(Box<[u8]>),
 }
 
@@ -269,7 +266,6 @@ impl<P> HalfOpenTable<P> {
         }
     }
 
-    /// Removes all entries.
     pub(super) fn clear(&mut self) {
         while let Some(&(_, id)) = self.expiries.first() {
             self.forget(id);
@@ -281,7 +277,6 @@ impl<P> HalfOpenTable<P> {
         self.forgotten_ids.contains(&id)
     }
 
-    /// Returns the time at which the oldest entry expires.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.expiries.first().map(|(at, _)| *at)
     }

@@ -1,5 +1,4 @@
-//! Paths to hosts with which this side had connections (RFC 9040): what a connection learned seeds
-//! the next one to the same host.
+//! Paths to known hosts (RFC 9040): what a connection learned seeds the next one to the same host.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -43,8 +42,7 @@ struct Known {
 }
 
 impl Known {
-    /// True if the newest windows still count: for a round trip or two, and until the host was
-    /// heard.
+    /// True if the newest windows count: for a round trip or two, and until the host was heard.
     fn grant_lasts(&self, now: Instant) -> bool {
         let age = now.saturating_duration_since(self.granted_at);
         age <= (2 * self.path.rtt).max(MIN_GRANT_TIME) || self.heard_at < self.granted_at

@@ -1,6 +1,5 @@
-//! Incoming datagrams: delivery by connection ID. Sealed packets of one connection that arrive
-//! coalesced (GRO) are delivered as a run: the connection is looked up and its limits are computed
-//! once.
+//! Incoming datagrams: delivery by connection ID. Coalesced sealed packets of one connection (GRO)
+//! are a run, for which the connection is looked up and its limits are computed once.
 //!
 //! Stateless resets: a packet of an unknown connection is answered by a RESET, so that its sender
 //! fails at once after this side restarted. A RESET proves itself by a token that its receiver
@@ -111,8 +110,7 @@ impl<P: AddressKey> ConnectionSet<P> {
         }
     }
 
-    /// Delivers a handshake packet to the connection that this side opened. It must come from the
-    /// address to which the SYN went.
+    /// Delivers a handshake packet to the connection that this side opened to the packet's source.
     fn on_responder_packet(&mut self, now: Instant, from: P, id: u64, datagram: &[u8]) {
         let Some(entry) = self.native.connections.get_mut(&id).filter(|entry| entry.peer == from) else {
             self.native.stats.unknown += 1;

@@ -22,8 +22,7 @@ pub(super) struct RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Returns a rule for a table of this many half-open connections, a quarter of which may be
-    /// unproven.
+    /// Returns a rule for a table of this size, a quarter of which may be unproven.
     pub(super) fn new(max_half_open: usize) -> Self {
         let handshakes = LoadLimiter::of_handshakes();
         Self { most: max_half_open / 4, is_required: false, until: None, handshakes }

@@ -51,8 +51,7 @@ pub(crate) struct Ack {
     pub ce: u32,
     /// Of `packets`, those that arrived with ECT(0) or ECT(1).
     pub ect: u32,
-    /// Messages of any sender dropped by the receiver's full socket since the SYN, if the sender
-    /// requested the count.
+    /// Messages dropped by the receiver's full socket since the SYN, if the sender requested them.
     pub overflow: Option<u32>,
 }
 
@@ -65,15 +64,13 @@ pub struct SackBlock {
     pub end: u64,
 }
 
-/// SACK blocks of an ACK, decoded by the iterator: `ack < start < end`, and each begins above the
-/// end of the previous one.
+/// SACK blocks of an ACK, decoded by the iterator: `ack < start < end`, ascending and apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SackBlocks<'a> {
     /// Cumulative ACK: the first block's gap counts from here.
     ack: u64,
     count: usize,
-    /// Two validated varints for each block: its distance from the end of the previous one, and its
-    /// length.
+    /// Two validated varints for each block: distance from the end of the previous one, and length.
     varints: &'a [u8],
 }
 
@@ -89,15 +86,13 @@ impl<'a> SackBlocks<'a> {
     }
 }
 
-/// Returns the length of the longest ACK body with this number of SACK blocks (at most 32 count),
-/// bytes.
+/// Returns the length of the longest ACK body with this number of SACK blocks (at most 32), bytes.
 pub(crate) const fn ack_body_len(blocks: usize) -> usize {
     LONGEST + BLOCK * if blocks < MAX_SACK_BLOCKS { blocks } else { MAX_SACK_BLOCKS }
 }
 
-/// Writes an ACK as it stands in an ACK, DATA or FIN packet, and returns its length; `out` has
-/// [`ack_body_len`] bytes. The blocks must ascend without touching; those after the 32nd are
-/// omitted.
+/// Writes the body of an ACK, which also stands in DATA and FIN, and returns its length; `out` has
+/// [`ack_body_len`] bytes. The blocks must ascend without touching; only 32 are written.
 pub(crate) fn encode_ack_body(ack: &Ack, blocks: &[SackBlock], out: &mut [u8]) -> usize {
     let blocks = &blocks[..blocks.len().min(MAX_SACK_BLOCKS)];
     #[expect(clippy::cast_possible_truncation, reason = "at most 32")]
@@ -133,14 +128,12 @@ pub(crate) fn encode_ack_body(ack: &Ack, blocks: &[SackBlock], out: &mut [u8]) -
 }
 
 /// Returns the number of transmissions up to the largest that did not arrive, minus copies made by
-/// the network. The function is its own inverse: with the missing number it returns the count of
-/// packets.
+/// the network. The function is its own inverse: given the missing, it returns the packets.
 fn missing(largest_received: u32, packets: u32) -> u32 {
     largest_received.wrapping_add(1).wrapping_sub(packets)
 }
 
-/// Decodes an ACK body at the start of `rest` and removes it. Its packet number is unwrapped around
-/// `near`.
+/// Takes an ACK body off the start of `rest`. Its packet number is unwrapped around `near`.
 pub(crate) fn take_ack<'a>(rest: &mut &'a [u8], near: u64) -> Result<wire::Ack<'a>, WireError> {
     let (flags, fields) = rest.split_first_chunk::<FLAGS>().ok_or(WireError::Truncated)?;
     *rest = fields;

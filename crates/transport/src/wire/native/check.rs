@@ -1,5 +1,4 @@
-//! Check of a packet that is not sealed: CRC-32 (IEEE 802.3) of the packet, whose bytes 4 to 7 (the
-//! check) count as zero.
+//! Check of a packet that is not sealed: its CRC-32 (IEEE 802.3), with zeros for the check itself.
 
 use super::super::WireError;
 use super::header::put;
@@ -17,7 +16,6 @@ fn of(packet: &[u8]) -> [u8; LEN] {
     crc.sum().to_le_bytes()
 }
 
-/// Writes the check of a packet.
 pub(super) fn write(packet: &mut [u8]) {
     put(packet, AT, of(packet));
 }

@@ -53,8 +53,7 @@ impl NativeCodec {
         true
     }
 
-    /// Drops the key of the phase before once all packets that it sealed are acknowledged, those
-    /// below stream offset `una`.
+    /// Drops the earlier key once all below offset `una` is acknowledged that it sealed.
     pub(crate) fn on_acknowledged(&mut self, una: u64) {
         self.previous.take_if(|previous| una >= previous.end);
     }
@@ -66,8 +65,7 @@ impl NativeCodec {
         self.key.seal(Space::Data, data.packet_number, packet);
     }
 
-    /// Same as [`NativeCodec::seal_data`] with the body of an ACK before the payload, which is in
-    /// its place already.
+    /// Same as [`NativeCodec::seal_data`], with the body of an ACK before the payload.
     pub(crate) fn seal_data_with_ack(&self, data: &DataHeader, ack: &[u8], packet: &mut [u8]) {
         encode_data_header(self.connection_id, self.phase, data, true, packet);
         packet[DATA_HEADER..DATA_HEADER + ack.len()].copy_from_slice(ack);

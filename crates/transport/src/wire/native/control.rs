@@ -49,8 +49,7 @@ pub(crate) struct Close<'a> {
     pub(crate) reason: CloseReason,
     /// Code of the application, if it aborted.
     pub(crate) code: u32,
-    /// Reason in words, for users; may be empty. It is untrusted input: escape control characters
-    /// before printing it.
+    /// Reason in words; may be empty. Untrusted: escape control characters before printing it.
     pub(crate) text: &'a str,
 }
 

@@ -1,5 +1,4 @@
-//! Packets that are not sealed: the handshake, which has a check instead of a tag, and RESET, which
-//! proves itself by a token.
+//! Packets that are not sealed: the handshake, which has a check, and RESET, which has a token.
 
 use rdt_crypto::{PacketKey, RESUMPTION_COOKIE_BYTES, ResetToken, ResumptionCookie, Space};
 
@@ -37,8 +36,7 @@ const KEY: usize = 32;
 /// Length of a tag in a Noise message, bytes.
 const NOISE_TAG: usize = 16;
 
-/// Length of the longest first message without a name, bytes: ephemeral key, sealed static key and
-/// payload of IK.
+/// Longest first message without a name, bytes: ephemeral key, sealed static key, payload of IK.
 const FIRST_MAX: usize = KEY + KEY + NOISE_TAG + payload::HELLO_MAX + NOISE_TAG;
 /// Length of the longest second message, bytes: ephemeral key, sealed static key and payload of XX.
 const SECOND_MAX: usize = KEY + KEY + NOISE_TAG + payload::WELCOME_MAX + NOISE_TAG;
@@ -49,8 +47,7 @@ const _: () = assert!(SYN_COOKIE + RESUMPTION_COOKIE_BYTES + FIRST_MAX + payload
 const _: () = assert!(SYN_ACK_NOISE + SECOND_MAX <= SYN_MIN);
 // What answers an OPEN before its address is proved.
 const _: () = assert!(REFUSE_LEN <= OPEN_HELLO + TAG);
-// A RESET must be shorter than any packet that it answers, or two hosts could answer each other
-// forever.
+// A RESET is shorter than what it answers, or two hosts could answer each other for ever.
 const _: () = assert!(RESET_LEN < SEALED_MIN);
 
 /// SYN: opens a connection.
@@ -62,8 +59,7 @@ pub(crate) struct Syn<'a> {
     pub(crate) attempt: u8,
     /// Number of the Noise pattern.
     pub(crate) pattern: u8,
-    /// AEADs that the initiator offers: bits 0 to 3 for AEAD 1 to 4. Bit 7: it has instructions for
-    /// AES.
+    /// AEADs that the initiator offers: bits 0 to 3 for AEAD 1 to 4. Bit 7: its CPU has AES.
     pub(crate) aeads: u8,
     /// Versions that the initiator would use; always includes that of the packet.
     pub(crate) versions: Versions,
@@ -118,9 +114,6 @@ pub(crate) struct Open<'a> {
 
 impl Open<'_> {
     /// Opens the Hello of an OPEN with this connection ID.
-    ///
-    /// # Errors
-    /// The initiator did not seal it with this key, or it breaks a rule of the format.
     pub(crate) fn open_hello(&self, connection_id: u64, key: &PacketKey) -> Result<Hello, WireError> {
         let mut packet = vec![0; HEADER + self.hello.len()];
         begin(PacketKind::Open, self.hello.len(), connection_id, &mut packet);
@@ -161,9 +154,6 @@ pub(crate) enum Clear<'a> {
 
 impl<'a> Clear<'a> {
     /// Decodes a packet that is not sealed.
-    ///
-    /// # Errors
-    /// The datagram is invalid, or sealed.
     pub(crate) fn decode(datagram: &'a [u8]) -> Result<Self, WireError> {
         let kind = header::clear_kind(datagram)?;
         let (header, rest) = datagram.split_first_chunk::<HEADER>().ok_or(WireError::Truncated)?;
@@ -232,7 +222,6 @@ pub(crate) fn seal_hello(connection_id: u64, hello: &Hello, key: &PacketKey) -> 
     packet.split_off(HEADER)
 }
 
-/// Returns an OPEN.
 pub(crate) fn encode_open(connection_id: u64, open: &Open<'_>) -> Vec<u8> {
     let mut out = vec![0; OPEN_HELLO + open.hello.len()];
     begin(PacketKind::Open, open.hello.len(), connection_id, &mut out);
@@ -264,7 +253,6 @@ pub(crate) fn encode_syn_ack(connection_id: u64, attempt: u8, noise: &[u8], out:
     check::write(out);
 }
 
-/// Returns an AUTH.
 pub(crate) fn encode_auth(connection_id: u64, noise: &[u8]) -> Vec<u8> {
     let mut out = vec![0; HEADER + noise.len()];
     begin(PacketKind::Auth, noise.len(), connection_id, &mut out);
@@ -293,8 +281,7 @@ pub(crate) fn other_version(datagram: &[u8]) -> Option<u64> {
     is_valid.then_some(connection_id)
 }
 
-/// Writes a RESET that answers a packet to the unknown `connection_id`; `out` has [`RESET_LEN`]
-/// bytes.
+/// Writes the RESET of an unknown `connection_id`; `out` has [`RESET_LEN`] bytes.
 pub(crate) fn encode_reset(connection_id: u64, token: &ResetToken, out: &mut [u8]) {
     header::begin(PacketKind::Reset, 0, 0, connection_id, out);
     put(out, HEADER, token.to_wire());

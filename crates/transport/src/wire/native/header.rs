@@ -54,7 +54,6 @@ impl Header {
         (self.info & PHASE).to_le_bytes()[0]
     }
 
-    /// Returns the space of the packet's number.
     pub(crate) fn space(&self) -> Space {
         match self.kind {
             Data | Fin => Space::Data,
@@ -78,8 +77,7 @@ impl Header {
     }
 }
 
-/// True for a packet of any version of the native format, judging by the first two bytes. Other
-/// datagrams are classic.
+/// True for a packet of any native version, by the first two bytes. Other datagrams are classic.
 pub fn recognize(datagram: &[u8]) -> bool {
     matches!(datagram, [mark, kind, ..] if mark & 0xF0 == MARK && *kind != CLASSIC)
 }
@@ -107,7 +105,6 @@ pub(crate) fn peek(datagram: &[u8]) -> Option<Header> {
     Some(Header { kind, info, number, connection_id })
 }
 
-/// Returns the kind of a packet that is not sealed.
 pub(super) fn clear_kind(datagram: &[u8]) -> Result<PacketKind, WireError> {
     let header = datagram.first_chunk::<HEADER>().ok_or(WireError::Truncated)?;
     if !matches!(header[0], FIRST_BYTE | NO_VERSION) {

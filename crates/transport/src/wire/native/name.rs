@@ -3,9 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// Name that an initiator suggests for its stream, such as that of a file. It travels encrypted in
-/// the handshake of the native format. The text is the initiator's choice, and may contain path
-/// separators and control characters.
+/// Name that an initiator suggests for its stream, such as that of a file, encrypted in the native
+/// handshake. The initiator chooses the text: it may have path separators and control characters.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StreamName(Arc<str>);
 

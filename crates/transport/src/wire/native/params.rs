@@ -121,7 +121,6 @@ impl Versions {
         (bits != 0 && bits & 1 == 0).then_some(Self(bits))
     }
 
-    /// Returns the bits.
     pub(crate) fn bits(self) -> u16 {
         self.0
     }
@@ -157,12 +156,10 @@ impl Params {
     /// Largest delay of ACKs, microseconds.
     const ACK_DELAY_LIMIT: u32 = 1_000_000;
 
-    /// Returns the nearest valid datagram size.
     pub(crate) fn clamp_datagram(bytes: usize) -> u16 {
         u16::try_from(bytes).unwrap_or(u16::MAX).clamp(*Self::DATAGRAM.start(), *Self::DATAGRAM.end())
     }
 
-    /// Returns the nearest valid idle timeout.
     pub(crate) fn clamp_idle(idle: Duration) -> u32 {
         let millis = u32::try_from(idle.as_millis()).unwrap_or(u32::MAX);
         millis.clamp(*Self::IDLE.start(), *Self::IDLE.end())
@@ -227,8 +224,7 @@ impl Params {
         Ok((Self::decode(bytes)?, name, instead))
     }
 
-    /// Sets one value; `None` if its length is wrong. Ranges are checked later, by
-    /// [`is_valid`](Self::is_valid).
+    /// Sets one value; `None` if its length is wrong. `is_valid` checks ranges later.
     fn set(&mut self, id: u16, value: &[u8]) -> Option<()> {
         match id {
             MAX_DATAGRAM => self.max_datagram = u16::from_le_bytes(value.try_into().ok()?),

@@ -48,8 +48,7 @@ pub(crate) struct Instead {
     pub(crate) association: u64,
     /// Number of the connection in it.
     pub(crate) number: u64,
-    /// Longest time from the first OPEN to the arrival of this, milliseconds; the largest value for
-    /// more.
+    /// Longest time from the first OPEN to the arrival of this, milliseconds; saturates.
     pub(crate) age_ms: u32,
     /// Number of the responder that made the association (parameter 9).
     pub(crate) scope: u32,
@@ -108,7 +107,6 @@ pub(crate) struct Welcome {
 }
 
 impl Hello {
-    /// Returns the payload.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut list = self.params.encode();
         if let Some(name) = &self.name {
@@ -122,9 +120,6 @@ impl Hello {
     }
 
     /// Decodes a payload.
-    ///
-    /// # Errors
-    /// The payload breaks a rule of the format.
     pub(crate) fn decode(payload: &[u8]) -> Result<Self, WireError> {
         let (head, list) = payload.split_first_chunk::<HELLO>().ok_or(WireError::Truncated)?;
         if list.len() != usize::from(u16_at(head, 0)) {
@@ -138,7 +133,6 @@ impl Hello {
 }
 
 impl Reply {
-    /// Returns the payload.
     pub(crate) fn encode(&self) -> Vec<u8> {
         match self {
             Self::Refused(reason) => vec![*reason],
@@ -147,9 +141,6 @@ impl Reply {
     }
 
     /// Decodes a payload.
-    ///
-    /// # Errors
-    /// The payload breaks a rule of the format.
     pub(crate) fn decode(payload: &[u8]) -> Result<Self, WireError> {
         match payload {
             [ACCEPTED, ..] => Welcome::decode(payload).map(Self::Accepted),

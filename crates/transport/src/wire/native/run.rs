@@ -24,8 +24,7 @@ pub(crate) struct RunFields {
 }
 
 impl RunFields {
-    /// Returns the fields of one opened packet. `None` if it is no valid DATA packet, carries an
-    /// ACK or has no payload.
+    /// Returns the fields of an opened packet. `None` unless it is valid DATA with payload alone.
     #[inline]
     pub(crate) fn of(header: &Header, packet_number: u64, body: &[u8]) -> Option<Self> {
         if header.kind != PacketKind::Data || has_ack(header) {
@@ -81,7 +80,6 @@ impl<'a> DataRun<'a> {
         self.packets.chunks(self.stride).map(payload_of)
     }
 
-    /// Returns the packets one by one.
     pub(crate) fn pieces(self) -> impl Iterator<Item = Piece<'a>> {
         let RunFields { mut seq, packet_number, .. } = self.fields;
         (packet_number..).zip(self.packets.chunks(self.stride)).map(move |(number, packet)| {

@@ -1,5 +1,4 @@
-//! DATA and FIN packets. Both have numbers of the data space. Both may carry an ACK, which precedes
-//! the payload of DATA.
+//! DATA and FIN packets, numbered in the data space. Both may carry an ACK, before the payload.
 
 use super::super::{Ack, DataHeader, PacketKind, Piece, WireError};
 use super::Body;
@@ -22,8 +21,7 @@ const ACK_EVERY_SHIFT: u32 = 4;
 /// Largest value of [`DataHeader::ack_every`].
 pub(crate) const MAX_ACK_EVERY: u16 = u16::MAX >> ACK_EVERY_SHIFT;
 
-/// Writes the first [`DATA_HEADER`] bytes of a DATA packet. An ACK, if `has_ack`, the payload and
-/// room for the tag follow.
+/// Writes the first [`DATA_HEADER`] bytes of DATA. An ACK, if `has_ack`, payload and tag follow.
 #[inline]
 pub(crate) fn encode_data_header(
     connection_id: u64,
@@ -39,8 +37,7 @@ pub(crate) fn encode_data_header(
     put(out, HEADER, data.seq.to_le_bytes());
 }
 
-/// Writes the first [`FIN_HEADER`] bytes of a FIN. An ACK, if `has_ack`, and room for the tag
-/// follow.
+/// Writes the first [`FIN_HEADER`] bytes of a FIN. An ACK, if `has_ack`, and the tag follow.
 pub(crate) fn encode_fin_header(
     connection_id: u64,
     phase: u8,
