@@ -52,8 +52,7 @@ pub enum LinkMode {
     None,
 }
 
-/// Configuration of a server: its receivers, its emulated links, and their limits. Each limit bounds
-/// something that senders could make grow.
+/// Receivers of a server, its emulated links, and limits on what senders could make grow.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerConfig {
     /// Configuration of every receiver.

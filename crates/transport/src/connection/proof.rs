@@ -49,8 +49,8 @@ pub(super) struct KeyProof {
 }
 
 impl KeyProof {
-    /// Creates a proof that leaves at once: a probe with a `random` number, after AUTH if the pattern
-    /// has one; or an OPEN, without a number. The round trip was `rtt` lately.
+    /// Creates a proof that leaves at once: AUTH, if there is one, and a probe with this `random`
+    /// number; or an OPEN, without a number. The round trip was `rtt` lately.
     pub(super) fn new(
         message: Vec<u8>,
         random: Option<u64>,

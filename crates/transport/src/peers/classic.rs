@@ -249,8 +249,8 @@ impl<P: AddressKey> ConnectionSet<P> {
         }
     }
 
-    /// Handles the idle timeout of a peer, if it has expired. A transfer that has arrived whole waits
-    /// for its application without a limit.
+    /// Handles the idle timeout of a peer, if it has expired. A whole transfer of a connected peer
+    /// waits for its application without a limit.
     pub(super) fn on_classic_timer(&mut self, now: Instant, slot: usize) {
         let idle_limit = self.classic.idle_limit();
         let Some((peer, entry)) = self.classic.table.at_mut(slot) else { return };
