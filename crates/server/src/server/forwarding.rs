@@ -1,5 +1,4 @@
-//! Ways of datagrams: from the socket through the forward link to the set of peers, and of the
-//! replies through the reverse link to the socket.
+//! Ways of datagrams through the forward link to the set of peers, and of replies back.
 
 use std::time::Instant;
 

@@ -3,8 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-/// Replies to peers between two replies to unconnected addresses: floods from such addresses cost
-/// the peers little, and a busy peer starves no new one.
+/// Replies to peers between two replies to unconnected addresses.
 const PEER_REPLIES_PER_STATELESS: u32 = 16;
 /// Average interval of replies to unconnected addresses while peers send data: 10,000 a second.
 /// Each costs a cookie and a system call, 4 to 15 us.

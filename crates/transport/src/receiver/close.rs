@@ -1,5 +1,4 @@
-//! End of a transfer: handles the FIN, which in the native format may precede the last data, and
-//! reports the end to the application.
+//! End of a transfer: its FIN, which may precede the last data (native), and its report.
 
 use std::time::{Duration, Instant};
 

@@ -152,8 +152,7 @@ impl FlowControl {
         caught_up || window.should_update()
     }
 
-    /// Returns the part of the socket's receive buffer that is offered to the peer and not yet
-    /// filled, in bytes of kernel accounting (truesize).
+    /// As [`Receiver::offered`](super::Receiver::offered) while the stream is open.
     pub(super) fn offered(&self, buffer: &ReceiveBuffer) -> u64 {
         let (arrived, edge) = match &self.window {
             Window::Packets(window) => (buffer.arrived(), window.edge()),
