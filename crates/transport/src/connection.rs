@@ -85,7 +85,7 @@ impl ConnectionStats {
         Self {
             sender: streams.sender.stats(),
             receiver: streams.receiver.stats(),
-            aead: Some(streams.sealing.aead()),
+            aead: Some(streams.sealing.aead),
             unauthentic: streams.dropped.unauthentic,
             replayed: streams.dropped.replayed,
         }
@@ -337,7 +337,7 @@ impl Connection {
 
     /// True if the peer has ended its stream and all of it was read.
     pub fn is_read_finished(&self) -> bool {
-        self.streams().is_some_and(|streams| streams.is_received() || streams.receiver.is_read())
+        self.streams().is_some_and(|streams| streams.completion.is_received || streams.receiver.is_read())
     }
 
     /// Confirms the incoming stream ([`Confirm::ByApplication`]), once all of it has arrived.
@@ -401,7 +401,7 @@ impl Connection {
 
     /// Returns the emulated link that the peer requests, for a responder that emulates links.
     pub fn link_request(&self) -> Option<LinkRequest> {
-        self.streams().and_then(Streams::link_request)
+        self.streams().and_then(|streams| streams.link)
     }
 
     /// Returns the arrival of the peer's newest authentic packet; `None` without open streams.

@@ -25,7 +25,7 @@ const MAX_KEY_AGE: Duration = Duration::from_secs(3600);
 /// Keys of the packets that this side sends.
 #[derive(Debug)]
 pub(super) struct SealingKeys {
-    aead: Aead,
+    pub(super) aead: Aead,
     secret: TrafficSecret,
     key: Arc<PacketKey>,
     /// Number of key updates, modulo 256; its low two bits are sent.
@@ -33,7 +33,7 @@ pub(super) struct SealingKeys {
     /// Number of the first packet of the data space that the key seals.
     first_data: u64,
     /// Connection ID of the peer.
-    remote_id: u64,
+    pub(super) remote_id: u64,
     /// Number of the next packet of the control space.
     next_control: u64,
     /// Packets of both spaces that earlier keys sealed.
@@ -85,14 +85,6 @@ impl SealingKeys {
 
     pub(super) fn codec(&self) -> NativeCodec {
         NativeCodec::new(self.remote_id, Arc::clone(&self.key))
-    }
-
-    pub(super) fn remote_id(&self) -> u64 {
-        self.remote_id
-    }
-
-    pub(super) fn aead(&self) -> Aead {
-        self.aead
     }
 
     pub(super) fn phase(&self) -> u8 {

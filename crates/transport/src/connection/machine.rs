@@ -49,7 +49,7 @@ impl Output {
 
 impl Connection {
     pub(crate) fn remote_id(&self) -> Option<u64> {
-        self.streams().map(|streams| streams.sealing.remote_id())
+        self.streams().map(|streams| streams.sealing.remote_id)
     }
 
     /// Handles the leading packets of a message that are sealed, of one kind and with this

@@ -35,7 +35,7 @@ pub(super) struct KeyProof {
     /// Random number of the probe; `None` with an OPEN, which has its own answer.
     random: Option<u64>,
     /// True if the responder has proved that it opened the connection.
-    is_answered: bool,
+    pub(super) is_answered: bool,
     /// Packets that are due.
     message_due: bool,
     probe_due: bool,
@@ -89,10 +89,6 @@ impl KeyProof {
         // The responder has opened the connection, so the handshake that began meanwhile fails.
         (self.is_answered, self.is_restarted) = (true, self.is_restarted && !self.is_open());
         !self.is_open()
-    }
-
-    pub(super) fn is_answered(&self) -> bool {
-        self.is_answered
     }
 
     pub(super) fn is_unanswered_open(&self) -> bool {

@@ -63,7 +63,7 @@ pub(super) struct Streams {
     /// False at the responder of a one-way connection.
     pub(super) has_own_stream: bool,
     /// Emulated link that the peer requests.
-    link: Option<LinkRequest>,
+    pub(super) link: Option<LinkRequest>,
     /// True after the application wrote less than it wanted.
     pub(super) is_write_blocked: bool,
     pub(super) completion: Completion,
@@ -401,12 +401,12 @@ impl Streams {
     /// True if the peer has forgotten a handshake that was not complete, by its token.
     pub(super) fn is_forgotten_by(&self, token: &ResetToken) -> bool {
         let awaits_proof = self.awaits_proof() && self.close.is_none() && !self.is_reopening();
-        awaits_proof && self.resets.token().of_half_open() == *token
+        awaits_proof && self.resets.token.of_half_open() == *token
     }
 
     /// True if the responder has not proved yet that it opened the connection.
     fn awaits_proof(&self) -> bool {
-        self.proof.as_deref().is_some_and(|proof| !proof.is_answered())
+        self.proof.as_deref().is_some_and(|proof| !proof.is_answered)
     }
 
     pub(super) fn is_refusable(&self) -> bool {
@@ -443,16 +443,8 @@ impl Streams {
         self.proof.as_deref_mut().and_then(KeyProof::restarted_mut)
     }
 
-    pub(super) fn link_request(&self) -> Option<LinkRequest> {
-        self.link
-    }
-
     pub(super) fn heard_at(&self) -> Instant {
-        self.silence.heard_at()
-    }
-
-    pub(super) fn is_received(&self) -> bool {
-        self.completion.is_received
+        self.silence.heard_at
     }
 
     pub(super) fn shrink(&mut self) {

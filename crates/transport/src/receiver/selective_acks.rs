@@ -28,7 +28,7 @@ pub(super) struct SelectiveAcks {
     /// Window of the newest ACK, bytes. Before the first one it counts as open.
     window: u64,
     reopened: Option<Reopened>,
-    largest_received: u64,
+    pub(super) largest_received: u64,
     /// Time of the first ACK, from which the times of all count.
     first_at: Option<Instant>,
 }
@@ -128,10 +128,6 @@ impl SelectiveAcks {
 
     pub(super) fn on_left_alone(&mut self) {
         self.acks.on_left_alone();
-    }
-
-    pub(super) fn largest_received(&self) -> u64 {
-        self.largest_received
     }
 
     /// Returns the time at which the next ACK is due, if none is due yet.

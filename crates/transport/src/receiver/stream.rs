@@ -44,7 +44,7 @@ impl Stream {
             && piece.payload.is_empty()
         {
             // A keep-alive, which counts as a duplicate.
-            acks.on_control(now, piece.packet_number.unwrap_or(acks.largest_received()), ecn, true);
+            acks.on_control(now, piece.packet_number.unwrap_or(acks.largest_received), ecn, true);
             return Arrival { duplicate: 1, ..Arrival::default() };
         }
         let arrival = flow.insert(now, segment, memory, buffer);

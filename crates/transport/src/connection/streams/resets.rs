@@ -9,7 +9,7 @@ const LATE_RESETS: Duration = Duration::from_secs(2);
 
 /// Token of the peer's RESETs.
 pub(super) struct PeerResets {
-    token: ResetToken,
+    pub(super) token: ResetToken,
     /// Time from which they are believed.
     from: Instant,
 }
@@ -22,10 +22,6 @@ impl PeerResets {
     /// Returns the token that came in an OPEN-ACK.
     pub(super) fn of_opened(now: Instant, token: ResetToken) -> Self {
         Self { token, from: now + LATE_RESETS }
-    }
-
-    pub(super) fn token(&self) -> &ResetToken {
-        &self.token
     }
 
     /// True if a RESET with this token says that the peer does not know the connection.

@@ -14,7 +14,7 @@ pub(super) struct Silence {
     /// Time without one after which a side without a keep-alive of its stream probes the path.
     quiet_time: Duration,
     /// Arrival of the newest authentic packet; at first, the end of the handshake.
-    heard_at: Instant,
+    pub(super) heard_at: Instant,
     /// Time of the last path probe because of silence; at first, the end of the handshake.
     probed_at: Instant,
 }
@@ -37,10 +37,6 @@ impl Silence {
 
     pub(super) fn on_probe(&mut self, now: Instant) {
         self.probed_at = now;
-    }
-
-    pub(super) fn heard_at(&self) -> Instant {
-        self.heard_at
     }
 
     /// Returns the time at which the connection has ended.

@@ -344,10 +344,7 @@ mod tests {
         let mut table = HalfOpenTable::new(16);
         table.insert(1, Some(1), HalfOpen::new(now, ((), 1, 1), false, Vec::new(), Stage::default()));
         table.prove(1, now + Duration::from_secs(5));
-        assert_eq!(
-            (table.unproven(Some(1)).of_source, table.deadline()),
-            (0, Some(now + Duration::from_secs(35)))
-        );
+        assert_eq!((table.unproven(Some(1)).1, table.deadline()), (0, Some(now + Duration::from_secs(35))));
     }
 
     #[test]
