@@ -62,22 +62,24 @@ impl<P: Copy + PartialEq> Answers<P> {
         has_room
     }
 
-    /// Queues an answer of `len` bytes, which `encode` writes. Returns false if the queue is full.
-    pub(super) fn push(&mut self, peer: P, len: usize, encode: impl FnOnce(&mut [u8])) -> bool {
-        let has_room = self.reserve();
+    /// Queues an answer of `len` bytes, which `encode` writes. `is_proved` for a half-open connection
+    /// with a proved address. Returns false if the queue is full.
+    pub(super) fn push(
+        &mut self,
+        peer: P,
+        is_proved: bool,
+        len: usize,
+        encode: impl FnOnce(&mut [u8]),
+    ) -> bool {
+        let queue = if is_proved { &mut self.proved } else { &mut self.queue };
+        let has_room = queue.len() < MAX_QUEUED;
         if has_room {
-            self.queue.push_back((peer, encoded(len, encode)));
+            let mut datagram = vec![0; len].into_boxed_slice();
+            encode(&mut datagram);
+            queue.push_back((peer, datagram));
         }
+        self.dropped += u64::from(!has_room);
         has_room
-    }
-
-    /// Queues an answer of a half-open connection.
-    pub(super) fn push_proved(&mut self, peer: P, len: usize, encode: impl FnOnce(&mut [u8])) {
-        if self.proved.len() < MAX_QUEUED {
-            self.proved.push_back((peer, encoded(len, encode)));
-        } else {
-            self.dropped += 1;
-        }
     }
 
     /// Writes the next answer of a half-open connection, and returns its address.
@@ -117,10 +119,4 @@ impl<P: Copy + PartialEq> Answers<P> {
         out.slot(datagram.len())?.copy_from_slice(&datagram);
         Some(Answer::Native(peer))
     }
-}
-
-fn encoded(len: usize, encode: impl FnOnce(&mut [u8])) -> Box<[u8]> {
-    let mut datagram = vec![0; len].into_boxed_slice();
-    encode(&mut datagram);
-    datagram
 }

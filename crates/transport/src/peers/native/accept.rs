@@ -78,7 +78,8 @@ impl<P: AddressKey> ConnectionSet<P> {
             }
             Err(reason) => {
                 self.native.stats.refused += 1;
-                self.answers.push(peer, REFUSE_LEN, |out| encode_refuse(remote_id, reason.code(), out));
+                self.answers
+                    .push(peer, false, REFUSE_LEN, |out| encode_refuse(remote_id, reason.code(), out));
             }
         }
     }
@@ -249,7 +250,7 @@ impl<P: AddressKey> ConnectionSet<P> {
         let now_s = self.cookie_time(now);
         // `digest` has collected the bytes of this address.
         let cookie = self.acceptor.cookies.issue(now_s, &self.acceptor.address.0, remote_id);
-        self.answers.push(peer, RETRY_LEN, |out| encode_retry(remote_id, &cookie, out));
+        self.answers.push(peer, false, RETRY_LEN, |out| encode_retry(remote_id, &cookie, out));
         self.native.stats.retries += 1;
     }
 
@@ -313,11 +314,7 @@ fn push_syn_ack<P: Copy + PartialEq>(
             encode_syn_ack(entry.remote_id, attempt, &entry.second, out);
         }
     };
-    if entry.is_proven {
-        answers.push_proved(entry.peer, len, encode);
-    } else {
-        answers.push(entry.peer, len, encode);
-    }
+    answers.push(entry.peer, entry.is_proven, len, encode);
 }
 
 /// Returns the Noise pattern of a SYN and the secret that it mixes in. `None` for an unknown

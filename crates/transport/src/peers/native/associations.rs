@@ -313,7 +313,7 @@ impl<P: AddressKey> ConnectionSet<P> {
     /// Refuses an OPEN: a handshake follows.
     fn refuse_open(&mut self, from: P, remote_id: u64) {
         self.native.stats.opens_refused += 1;
-        self.answers.push(from, REFUSE_LEN, |out| encode_refuse(remote_id, REFUSED_OPEN, out));
+        self.answers.push(from, false, REFUSE_LEN, |out| encode_refuse(remote_id, REFUSED_OPEN, out));
     }
 
     /// Returns the AEAD again if a handshake that may come instead of an OPEN may go on.

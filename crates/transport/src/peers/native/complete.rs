@@ -159,7 +159,7 @@ impl<P: AddressKey> ConnectionSet<P> {
             && !close.is_empty()
             && is_due
         {
-            self.answers.push_proved(from, close.len(), |out| out.copy_from_slice(close));
+            self.answers.push(from, true, close.len(), |out| out.copy_from_slice(close));
         }
     }
 }

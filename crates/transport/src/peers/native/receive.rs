@@ -103,7 +103,7 @@ impl<P: AddressKey> ConnectionSet<P> {
         match other_version(datagram).filter(|_| self.acceptor.responder.is_some()) {
             Some(id) => {
                 let encode = |out: &mut [u8]| encode_versions(id, Versions::OURS, out);
-                let is_queued = self.answers.push(from, VERSIONS_LEN, encode);
+                let is_queued = self.answers.push(from, false, VERSIONS_LEN, encode);
                 self.native.stats.other_versions += u64::from(is_queued);
             }
             None => self.native.stats.malformed += 1,
@@ -152,7 +152,7 @@ impl<P: AddressKey> ConnectionSet<P> {
     fn answer_unknown(&mut self, now: Instant, peer: P, answer: &[u8]) -> bool {
         !self.answers.ends_with(peer, answer)
             && self.resets.limit.take(now)
-            && self.answers.push(peer, answer.len(), |out| out.copy_from_slice(answer))
+            && self.answers.push(peer, false, answer.len(), |out| out.copy_from_slice(answer))
     }
 
     /// Handles a RESET: `remote_id` is an ID that the peer does not know.
