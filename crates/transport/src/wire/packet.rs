@@ -179,6 +179,14 @@ impl<'a> FromReceiver<'a> {
     pub fn decode(datagram: &'a [u8], near: u64) -> Result<Self, WireError> {
         classic::decode_from_receiver(datagram, near)
     }
+
+    pub(crate) fn kind(&self) -> PacketKind {
+        match self {
+            Self::SynAck { .. } => PacketKind::SynAck,
+            Self::Ack(_) => PacketKind::Ack,
+            Self::FinAck { .. } => PacketKind::FinAck,
+        }
+    }
 }
 
 /// A reply that waits in a receiver's queue: 24 bytes, where [`FromReceiver`] has over 100.

@@ -48,7 +48,7 @@ impl Config {
         }
     }
 
-    fn set<P: Copy + Ord + Debug + Hash>(&self) -> ConnectionSet<P> {
+    fn set<P: AddressKey>(&self) -> ConnectionSet<P> {
         ConnectionSet::classic_only(ConnectionSetConfig {
             classic: Some(ClassicConfig { receiver: self.receiver, idle: self.idle }),
             max_connections: self.max_peers,
