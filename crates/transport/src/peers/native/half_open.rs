@@ -353,7 +353,7 @@ mod tests {
         for (is_proven, s) in [(true, 30), (false, 10)] {
             let mut table = HalfOpenTable::new(16);
             table.insert(1, None, HalfOpen::new(now, ((), 1, 1), is_proven, Vec::new(), Stage::default()));
-            assert_eq!(table.unproven(None).all, usize::from(!is_proven));
+            assert_eq!(table.unproven(None).0, usize::from(!is_proven));
             assert_eq!(table.deadline(), Some(now + Duration::from_secs(s)));
         }
     }
