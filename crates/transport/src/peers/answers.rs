@@ -62,7 +62,7 @@ impl<P: Copy + PartialEq> Answers<P> {
         has_room
     }
 
-    /// Queues an answer of `len` bytes, which `encode` writes. `is_proved` for a half-open connection
+    /// Queues an answer of `len` bytes, which `encode` writes. `is_proved`: a half-open connection
     /// with a proved address. Returns false if the queue is full.
     pub(super) fn push(
         &mut self,
