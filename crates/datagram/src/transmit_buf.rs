@@ -62,6 +62,7 @@ impl TransmitBuf {
     /// if it does not fit: send the batch, clear it and retry.
     ///
     /// A datagram shorter than the first is the last of the batch. A longer one never fits.
+    #[inline]
     pub fn slot(&mut self, len: usize) -> Option<&mut [u8]> {
         if !self.has_room(len) {
             return None;
@@ -86,6 +87,7 @@ impl TransmitBuf {
     }
 
     /// Removes all datagrams and releases the borrowed frame, if there is one.
+    #[inline]
     pub fn clear(&mut self) {
         self.len = 0;
         self.segments = 0;

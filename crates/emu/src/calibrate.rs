@@ -220,7 +220,7 @@ impl Figures {
 
     fn calibration(&self) -> Calibration {
         Calibration {
-            measured: Duration::from_secs(rdt_program::unix_time_s()),
+            measured: std::time::Duration::from_secs(rdt_program::unix_time_s()),
             host: Host::here(),
             proxy: self.proxy.found.bounds(),
             namespace: self.namespace.as_ref().map(|namespace| namespace.found.bounds()).unwrap_or_default(),

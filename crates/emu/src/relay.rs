@@ -143,7 +143,9 @@ impl<N: Port, F: Port, T: Observer> Relay<N, F, T> {
         }
         let now = clock::now();
         let mut accounts = [self.forward, self.reverse].map(|lane| self.paths.account(&lane, now));
-        accounts.iter_mut().for_each(|account| account.ledger.abandon());
+        for account in &mut accounts {
+            account.ledger.abandon();
+        }
         (accounts, self.observer)
     }
 

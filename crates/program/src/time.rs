@@ -17,7 +17,7 @@ pub fn from_rfc3339(text: &str) -> Option<Duration> {
     let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
     let mut date = date.splitn(3, '-');
     let mut time = time.split('.').next()?.splitn(3, ':');
-    let mut number = |text: Option<&str>| text?.parse::<u8>().ok();
+    let number = |text: Option<&str>| text?.parse::<u8>().ok();
     let year = date.next()?.parse().ok()?;
     let (month, day) = (number(date.next())?, number(date.next())?);
     let (hour, minute, second) = (number(time.next())?, number(time.next())?, number(time.next())?);

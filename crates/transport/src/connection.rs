@@ -210,6 +210,7 @@ impl Connection {
 
     /// Takes the association that the handshake made, once the responder has opened its side of the
     /// connection, so that it knows the association, too.
+    #[inline]
     pub(crate) fn take_associated(&mut self) -> Option<Box<Associated>> {
         let is_answered = self.streams().is_some_and(|streams| streams.proof.is_none());
         self.associated.take_if(|_| is_answered && self.unproven.is_none() && self.closed.is_none())

@@ -156,6 +156,7 @@ impl Receiver {
     }
 
     /// Processes a packet. `memory` limits bytes beyond holes or unread, of which 128 KiB may be.
+    #[inline]
     pub(crate) fn handle(&mut self, now: Instant, packet: &FromSender<'_>, ecn: Ecn, memory: u64) {
         if !matches!(packet, FromSender::Data(_)) {
             self.make_due_ack();

@@ -26,12 +26,14 @@ pub(super) fn open(packet: &mut [u8]) -> Result<&mut [u8], Forged> {
     Ok(&mut checked[HEADER_BYTES..])
 }
 
+#[inline]
 fn tag_of(checked: &[u8]) -> [u8; TAG_BYTES] {
     u128::from(crc32(checked)).to_le_bytes()
 }
 
 /// Returns the CRC-32 (IEEE 802.3) of `bytes`, which finds damage and stops no attacker.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[inline]
 pub fn crc32(bytes: &[u8]) -> u32 {
     libdeflater::crc32(bytes)
 }

@@ -250,6 +250,7 @@ impl Connection {
     }
 
     /// True until the peer has answered at all.
+    #[inline]
     pub(crate) fn is_unanswered(&self) -> bool {
         self.is_opening() || self.streams().is_some_and(Streams::awaits_open_ack)
     }
@@ -298,6 +299,7 @@ impl Connection {
     }
 
     /// Returns the memory of the incoming stream, bytes.
+    #[inline]
     pub(crate) fn memory(&self) -> u64 {
         self.streams().map_or(0, |streams| streams.receiver.memory())
     }
@@ -311,6 +313,7 @@ impl Connection {
 
     /// Returns the part of the socket's receive buffer that is offered to the peer and not filled;
     /// 0 after the end, when no data is taken.
+    #[inline]
     pub(crate) fn offered(&self) -> u64 {
         let streams = self.streams().filter(|_| self.closed.is_none());
         streams.map_or(0, |streams| streams.receiver.offered())
@@ -345,6 +348,7 @@ impl Connection {
     }
 
     /// True if the connection is over and nothing will be sent any more.
+    #[inline]
     pub(crate) fn is_drained(&self, now: Instant) -> bool {
         match &self.stage {
             Stage::Opening(_) => false,

@@ -36,6 +36,7 @@ impl Memory {
     }
 
     /// Counts the memory of a peer, and what is offered to it: `None` if it may not send.
+    #[inline]
     pub(super) fn count(&mut self, account: &mut Account, memory: u64, offered: Option<u64>) {
         self.total = self.total - account.memory + memory;
         self.holders = self.holders - u64::from(account.memory > 0) + u64::from(memory > 0);
@@ -55,6 +56,7 @@ impl Memory {
     }
 
     /// Returns the share of a peer; `None` for no limit.
+    #[inline]
     pub(super) fn share(&self, account: &Account) -> Option<BufferShare> {
         account.claim.map_or_else(|| self.budget.share_of_new(), |claim| self.budget.share_of(claim))
     }

@@ -63,6 +63,7 @@ impl Receiver {
     }
 
     /// Ends the transfer if the FIN and all data have arrived.
+    #[inline]
     pub(super) fn finish_if_complete(&mut self, now: Instant) {
         if let State::Open { end: Some(seq) } = self.state
             && self.is_complete(seq)

@@ -121,6 +121,7 @@ impl FlightLimit {
 
     /// Handles the arrival of a packet with `payload` bytes that ends at number `end`; `arrived` is
     /// the end of the data that arrived before.
+    #[inline]
     pub(crate) fn on_arrival(&mut self, now: Instant, end: u64, payload: u64, arrived: u64) {
         let Some(share) = self.share else { return };
         if payload > self.largest {

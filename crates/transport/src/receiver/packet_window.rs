@@ -48,6 +48,7 @@ impl PacketWindow {
     }
 
     /// Returns the limits for the next packet. `memory` limits the bytes beyond holes.
+    #[inline]
     pub(super) fn limits(&self, memory: u64, state: Reception<'_>) -> Limits {
         let (backlog, buffer) = (self.backlog(state), state.buffer);
         let right_edge = if self.accepts_beyond_edge { u64::MAX } else { self.edge };

@@ -131,6 +131,7 @@ impl SelectiveAcks {
     }
 
     /// Returns the time at which the next ACK is due, if none is due yet.
+    #[inline]
     pub(super) fn deadline(&self) -> Option<Instant> {
         let reopening = self.reopened.map(|reopened| reopened.at);
         [self.acks.deadline(), reopening].into_iter().flatten().min()

@@ -37,6 +37,7 @@ impl Stream {
     }
 
     /// Processes a data packet. `memory` limits the bytes beyond holes.
+    #[inline]
     pub(super) fn insert(&mut self, now: Instant, piece: &Piece<'_>, ecn: Ecn, memory: u64) -> Arrival {
         let Self { buffer, flow, selective } = self;
         let segment = Segment { seq: piece.seq, payload: piece.payload };

@@ -24,6 +24,7 @@ const FIN: u8 = 0x80;
 const RESERVED: u8 = 0x1F;
 
 /// Decodes a packet of a sender. Numbers are unwrapped around `near`: `rcv_nxt`, or 0.
+#[inline]
 pub(crate) fn decode_from_sender(datagram: &[u8], near: u64) -> Result<FromSender<'_>, WireError> {
     let (header, payload) = datagram.split_first_chunk::<DATA_HEADER>().ok_or(WireError::Truncated)?;
     let flags = flags(u32_at(header, 0))?;
@@ -82,6 +83,7 @@ pub(crate) fn encode_syn(seq: u32, link: &LinkProperties, out: &mut [u8]) {
 }
 
 /// Writes the header of a data packet into the first [`DATA_HEADER`] bytes of `out`.
+#[inline]
 pub(crate) fn encode_data_header(seq: u64, out: &mut [u8]) {
     put(out, 0, flags_word(0));
     put(out, 4, wrap(seq));

@@ -195,6 +195,7 @@ impl Streams {
 
 impl Pending {
     /// Adds the packet that ends at `end` of the message. Returns false if it does not follow.
+    #[inline]
     fn append(&mut self, fields: &RunFields, end: usize) -> bool {
         let is_appended = self.fields.append(fields);
         if is_appended {
