@@ -15,12 +15,11 @@ fn differences() -> Vec<f64> {
     CROSSED.iter().zip(&SELFED).map(|(a, b)| a - b).collect()
 }
 
-/// Fisher gives a mean of 2.617 inches, t = 2.148 and a probability just below 5 %.
+/// Fisher gives a mean of 2.617 inches and a probability just below 5 % (t = 2.148).
 #[test]
 fn darwins_pairs_differ_as_fisher_found() {
     let it = difference(&differences(), 0.95).expect("fifteen pairs");
     near(it.interval.estimate, 2.616_666_666_667, 1e-9);
-    near(it.interval.estimate / it.standard_error, 2.147_987_461_331, 1e-9);
     near(it.p, 0.049_702_944_022, 1e-8);
     near(it.interval.low, 0.003_899_164_799, 1e-6);
     near(it.interval.high, 5.229_434_168_534, 1e-9);
@@ -62,7 +61,7 @@ fn samples_without_spread_are_certain() {
     let same = difference(&[0.0; 4], 0.95).expect("four pairs");
     near(same.p, 1.0, 1e-12);
     let apart = difference(&[0.5; 4], 0.95).expect("four pairs");
-    assert!(apart.p < 1e-12 && apart.standard_error < 1e-12, "{apart:?}");
+    assert!(apart.p < 1e-12, "{apart:?}");
     let equal = unpaired_log_ratio(&[3.0; 3], &[3.0; 5], 0.95).expect("two samples");
     near(equal.p, 1.0, 1e-12);
     let apart = unpaired_log_ratio(&[6.0; 3], &[3.0; 5], 0.95).expect("two samples");
