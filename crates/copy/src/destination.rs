@@ -55,14 +55,14 @@ use crate::{CopyError, DestinationOptions, Event};
 
 /// Limit on threads that write files. One file needs one.
 const MAX_WORKERS: usize = 4;
-/// Limit on replies that wait for the stream.
+/// Limit on replies that wait to be written to the stream.
 const MAX_QUEUED_REPLIES: usize = 1024;
-/// Time between two reports of what was written.
+/// Time between two reports of the bytes written.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 /// Memory charged for each queued frame in addition to its data, bytes.
 const JOB_BYTES: usize = 256;
 
-/// Ends work of the threads that takes long when the copy ends early, or is dropped.
+/// Stops long work of the threads when the copy ends early or is dropped.
 struct StopGuard(Arc<Shared>);
 
 impl Drop for StopGuard {
@@ -161,7 +161,7 @@ impl Destination {
         }
         let sync = shared.0.options.sync;
         let report = shared.0.report.clone();
-        // Goes on after the reads, because it may be in the middle of a frame.
+        // Continues after the reads have ended, because it may be in the middle of a frame.
         let mut writing = Box::pin(write_replies(replies, writer, &report));
         let result = tokio::select! {
             result = read(reader, &mut queues, &shared.0) => result,
@@ -192,7 +192,7 @@ impl Destination {
             tokio::task::spawn_blocking(sync).await.unwrap_or(Ok(())).map_err(error)?;
         }
         write_message(writer, &FromDestination::Finished).await?;
-        // A repeated command has nothing left to copy.
+        // Then a repeated command has nothing left to copy.
         let is_over = summary.is_complete() || summary.directories == 0;
         Ok(marker.filter(|_| is_over))
     }

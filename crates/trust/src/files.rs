@@ -34,7 +34,7 @@ fn folder(xdg: Option<PathBuf>, home: Option<PathBuf>) -> Result<PathBuf, FileEr
     Ok(base.join("rdt"))
 }
 
-/// Access of group and others to a file that is refused.
+/// Access by group and others that makes the program refuse a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Forbid {
     /// Any access. For secrets.
@@ -52,7 +52,7 @@ pub(crate) fn refused(action: &'static str, path: &Path) -> impl FnOnce(io::Erro
     move |source| FileError::Io { action, path, source }
 }
 
-/// Opens a file, then checks it: a check before would judge another file than the one that is read.
+/// Opens a file, then checks it. A check before could see another file than the one that is read.
 pub(crate) fn open(path: &Path, options: &mut OpenOptions, forbid: Forbid) -> Result<File, FileError> {
     let links = forbid == Forbid::WritingOfConfiguration;
     system::prepare(options, links);
@@ -68,7 +68,7 @@ pub(crate) fn open(path: &Path, options: &mut OpenOptions, forbid: Forbid) -> Re
     Ok(file)
 }
 
-/// Checks that a file with a secret is the user's alone. Of a pipe there is nothing to check.
+/// Checks that only the user has access to a file with a secret. A pipe needs no check.
 pub(crate) fn check_secret(path: &Path, file: &File) -> Result<(), FileError> {
     let metadata = file.metadata().map_err(refused("read", path))?;
     if metadata.is_file() { system::check(path, &metadata, Forbid::All) } else { Ok(()) }
@@ -118,7 +118,7 @@ pub(crate) fn create(path: &Path, text: &str, entropy: &mut Entropy) -> Result<b
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => create_in_place(path, &options, text),
         result => result,
     });
-    // The name that counts is the link; if the removal fails, a copy with mode 0600 stays.
+    // The link is the final name. If the removal fails, the temporary name stays, mode 0600.
     let removed = fs::remove_file(&temporary);
     match linked {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
@@ -179,8 +179,8 @@ mod system {
     use super::Forbid;
     use crate::FileError;
 
-    /// Refuses links unless they are wanted. A pipe must not block until another program opens it.
-    /// A file that is made has mode 0600.
+    /// Sets the flags to open a file: refuses symbolic links unless `links` is true, and does not
+    /// block on a pipe that no other program has open. A file that is made has mode 0600.
     pub(super) fn prepare(options: &mut OpenOptions, links: bool) {
         let links = if links { OFlags::empty() } else { OFlags::NOFOLLOW };
         options.custom_flags((links | OFlags::NONBLOCK).bits().cast_signed()).mode(0o600);

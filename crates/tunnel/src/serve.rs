@@ -63,7 +63,7 @@ fn bind(args: &ServeArgs, max_connections: u32) -> Result<Endpoint, Failure> {
 
 async fn connect_target(to: HostPort) -> io::Result<TcpStream> {
     let stream = TcpStream::connect((to.host.as_str(), to.port.unwrap_or_default())).await?;
-    // The client's program decides what is sent together.
+    // No Nagle delay here: the program at the client's end has grouped its writes already.
     stream.set_nodelay(true)?;
     Ok(stream)
 }
@@ -91,7 +91,7 @@ where
     Ok(linger(&endpoint, sessions).await)
 }
 
-/// Handles one connection of a client. Returns true if the stop cut it.
+/// Handles one connection of a client. Returns true if a stop of the program cut it.
 async fn session<L, F>(mut stream: Stream, target: F, report: &Report, stop: &TaskStop) -> bool
 where
     L: Local,
@@ -135,7 +135,7 @@ where
     false
 }
 
-/// Ends a connection that is not carried. Returns false: the stop did not cut it.
+/// Ends a connection that is not carried. Returns false, because no stop of the program cut it.
 fn refuse(stream: &Stream, code: u32, text: &str) -> bool {
     stream.close(code, text);
     false

@@ -23,7 +23,7 @@ use crate::connection::{Protection, idle_timeout};
 use crate::exit::transfer_failure;
 use crate::host::Found;
 
-/// Wait for the receiver's confirmation that it knows the end.
+/// Longest wait for the peer to confirm the end of the outgoing stream.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Returns why a side refused a connection: the keys, too many peers, or what the peer says.
@@ -49,7 +49,7 @@ fn refusal(far: &Found, host: &str, error: &StreamError) -> Option<Failure> {
 struct Opened {
     stream: Stream,
     _endpoint: Endpoint,
-    /// From the first packet to this address to the end of the handshake.
+    /// Time from the first packet sent to this address to the end of the handshake.
     took: Duration,
 }
 
@@ -62,8 +62,8 @@ pub(super) fn run(
     let ended = run_transfer(transfer, &opened, request, far);
     match &ended {
         Ok(()) => confirm_end(transfer, &opened.stream),
-        // A drop would end the stream as if it were complete, and a peer that stores files would
-        // keep the request as one.
+        // A plain drop would end the stream as if it were complete, and a peer that stores files
+        // would store the request as a file.
         Err(_) => opened.stream.reset(),
     }
     ended
@@ -91,7 +91,7 @@ fn run_transfer(
     receive(transfer, stream)
 }
 
-/// Fails if the peer sends no stream: such a receiver would store the request.
+/// Fails if the peer sends no stream: such a receiver would store the request as a file.
 fn check_two_way(transfer: &MeasuredTransfer<'_>, stream: &Stream) -> Result<(), Failure> {
     stream.set_read_timeout(Some(Duration::ZERO));
     match stream.read_some(&mut [0]) {
@@ -127,7 +127,7 @@ fn connect(
             Err(error) => error,
         };
         let end = match (&error, error.closed()) {
-            // Even with a proof of another key, this name may have an address of the right host.
+            // This address proved another key; another address of the name may be the right host.
             _ if key_proof.has_begun() => AttemptEnd::Unproved,
             (_, Some(closed)) => AttemptEnd::of(closed),
             (ConnectError::Timeout(_), None) => AttemptEnd::NoAnswer,

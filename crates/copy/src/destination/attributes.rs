@@ -99,31 +99,31 @@ impl Attributes {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NewMode {
     Source,
-    /// Mode that it had before it was changed so that it can be filled.
+    /// Mode that the directory had before [`fillable`] added bits to it.
     Restore(Mode),
     Keep,
 }
 
-/// Lets this user fill a directory that exists. Returns the mode that it gets afterwards. A file
-/// beside it has this mode meanwhile, so that a later copy restores it if this one is killed.
+/// Adds u+rwx to an existing directory, so that this user can fill it. Returns the mode to set when
+/// it is complete. A file beside it has that mode, for the next copy if this one is killed.
 pub(super) fn fillable(parent: &Arc<Directory>, name: &[u8], directory: impl AsFd, stat: &Stat) -> NewMode {
     let (found, kept_in) = (mode_of(stat), Temporary::of(name).mode);
     let kept = read_mode(parent, &kept_in);
-    // A mode that was changed after the kill stays.
+    // Only the mode that a killed copy left; one that the user has set since then stays.
     if let Some(mode) = kept.filter(|mode| *mode != found && *mode | Mode::RWXU == found) {
         return NewMode::Restore(mode);
     }
     if kept.is_some() {
-        // A file that cannot be removed has no effect: it does not fit the mode.
+        // If the removal fails, the file has no effect: the directory's mode does not match it.
         let _ = remove(parent, &kept_in);
     }
     if found.contains(Mode::RWXU) {
         return NewMode::Keep;
     }
-    // Without this file, which the directory above may forbid, a kill leaves the added bits.
+    // May fail if the parent directory forbids it. Then a killed copy leaves the added bits.
     let _ = write_mode(parent, &kept_in, found);
-    // Fails for a directory of another owner. If its mode does not suffice, the first file that is
-    // created fails with the reason.
+    // Fails for a directory of another owner. If its mode does not suffice, creating the first file
+    // in it fails with the reason.
     if fchmod(directory, found | Mode::RWXU).is_err() {
         let _ = remove(parent, &kept_in);
         return NewMode::Keep;
@@ -137,7 +137,7 @@ fn write_mode(parent: &Arc<Directory>, name: &[u8], mode: Mode) -> io::Result<()
     file.write_all(format!("{:o}", mode.as_raw_mode()).as_bytes())
 }
 
-/// Reads a mode that this user has kept.
+/// Reads a mode from a file that this user wrote by [`write_mode`].
 fn read_mode(parent: &Arc<Directory>, name: &[u8]) -> Option<Mode> {
     let file = parent.open_file(name).ok()?;
     let mut digits = String::new();
@@ -170,7 +170,7 @@ impl TimeProbe {
         Self { is_dry_run, file: None }
     }
 
-    /// Returns true if a file of this directory has the time that an earlier copy has set.
+    /// Returns true if a file in this directory has the wanted time, as its file system holds it.
     pub(super) fn has_time(&mut self, stat: &Stat, wanted: &Attributes, directory: &Arc<Directory>) -> bool {
         mtime(stat) == (wanted.mtime, wanted.mtime_nanos)
             // Without a probe, times must be equal.
@@ -189,7 +189,7 @@ impl TimeProbe {
     }
 }
 
-/// Creates a file without a name. A dry run creates none where that needs a name for a moment.
+/// Creates a file without a name. A dry run fails where the file would have a name for a moment.
 fn unnamed_file(directory: &Arc<Directory>, is_dry_run: bool) -> io::Result<File> {
     #[cfg(target_os = "linux")]
     if let Ok(file) = directory.open(b".", OFlags::TMPFILE | OFlags::WRONLY) {
