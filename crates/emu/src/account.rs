@@ -8,7 +8,7 @@ use crate::paths::Paths;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Account {
-    /// Counters of the link. `busy` is the service time until the account was taken.
+    /// Counters of the link. `busy` excludes service that was still to come when they were copied.
     pub(crate) ledger: Ledger,
     /// Time between due time and departure of each delivered packet.
     pub(crate) lateness: DelayHistogram,
@@ -26,16 +26,16 @@ impl Account {
     }
 }
 
-/// Name of one path of `--to` in reports.
+/// Name of a path in reports, which `--to` or a table of the description gave.
 #[derive(Debug, Clone)]
 pub(crate) struct DestinationName {
     pub(crate) name: String,
-    /// Prefix of its addresses; `None` for that of all other addresses.
+    /// Destination as reports show it; `None` for the path of all other packets.
     pub(crate) to: Option<String>,
     pub(crate) seed: u64,
 }
 
-/// Account of one path of `--to`.
+/// Account of one destination's path.
 pub(crate) type DestinationAccount = (DestinationName, [Account; 2]);
 
 pub(crate) struct Accounts<'a> {

@@ -68,10 +68,10 @@ pub struct Command {
 impl Command {
     /// Words of the table `[command]` that have no placeholder.
     pub const WORDS: [&'static str; 4] = ["program", "server", "time-limit", "metrics"];
-    /// Placeholders without a word: address and port of the server, seed of the repetition,
-    /// duration of the experiment in seconds, and the program that `--client` names.
+    /// Placeholders that are no settings of the file: the server's address and port, the seed of
+    /// the repetition, the duration in seconds, and the program that `--client` names.
     pub const PLACEHOLDERS: [&'static str; 5] = ["host", "port", "seed", "for", "client"];
-    /// Word with the hash of the client's files, so that a changed client gives another cell.
+    /// Setting with the hash of the client's files, so that a changed client gives another cell.
     pub const CLIENT_HASH: &'static str = "client-sha256";
     /// Time limit unless the file gives one.
     pub const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(60);

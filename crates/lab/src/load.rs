@@ -36,11 +36,11 @@ use request::Request;
 
 /// Port of the first flow; each flow has its own.
 pub(crate) const FIRST_PORT: u16 = 5001;
-/// Time from the preparation of all sockets to time 0.
+/// Time between the preparation of all sockets and the start of the run, time 0.
 const LEAD: Duration = Duration::from_millis(50);
 /// Interval of the samples of `TCP_INFO`.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(10);
-/// Longest wait for datagrams in flight at the end, beside [`Request::quiet`].
+/// Longest wait at the end for datagrams in flight, in addition to [`Request::quiet`].
 const MAX_DRAIN: Duration = Duration::from_secs(5);
 
 /// Why the load program cannot run.
@@ -134,7 +134,7 @@ fn prepare(
     let address = SocketAddr::new(to.local, port);
     match flow.kind {
         FlowKind::Udp => {
-            // The random gaps are those of virtual time.
+            // The same seed as in virtual time, so the random gaps are equal.
             let source = source(flow, flow.start.0, child_seed(request.seed, index.into()))?;
             let (receiver, sender) = (udp::receiver(to, port)?, udp::sender(flow, from, port)?);
             Ok([
@@ -236,7 +236,7 @@ impl Shared {
         ended.is_some_and(|at| self.is_quiet(at))
     }
 
-    /// True if no datagram has arrived for some time after the last one was sent.
+    /// True if no datagram has arrived for the time `quiet` since the last arrival or `ended`.
     fn is_quiet(&self, ended: Duration) -> bool {
         let latest = self.received().latest.map_or(ended, |latest| latest.max(ended));
         self.clock.now() >= latest + self.quiet
@@ -254,8 +254,8 @@ impl Shared {
     }
 }
 
-/// Samples the connections of the kernel at intervals until the run ends. The last sample of a
-/// connection is from the end of its data or of the run. Senders of rdt take their own samples.
+/// Samples the kernel's connections at intervals until the run ends. The last sample of each is
+/// from the end of its data or of the run. Senders of rdt take their own samples.
 fn sample(flows: &[Arc<Shared>], request: &Request) {
     let Some(clock) = flows.first().map(|shared| shared.clock) else { return };
     let mut is_done = vec![false; flows.len()];
@@ -282,7 +282,7 @@ fn sample(flows: &[Arc<Shared>], request: &Request) {
     }
 }
 
-/// Waits until no datagram is in flight, so that those that have not arrived are lost.
+/// Waits until no datagram is in flight. Then those that have not arrived count as lost.
 fn drain(flows: &[Arc<Shared>], clock: Clock) {
     let end = clock.now();
     let quiet = flows.first().map_or(Duration::ZERO, |shared| shared.quiet);

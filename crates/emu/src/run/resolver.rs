@@ -15,14 +15,14 @@ const DNS_PORT: [u8; 2] = 53_u16.to_be_bytes();
 pub(crate) const NO_NAME_SERVER: &str = "a program looked up a name, but a run has no network beyond its far end: add --internet, use \
                               addresses such as $RDT_PEER, or start a name server there with --server";
 
-/// Sets the name server of this mount namespace. If that is refused, programs ask those of the
-/// host, which do not answer.
+/// Sets the name server of this mount namespace. If the system refuses, programs ask the host's
+/// name servers, which do not answer.
 pub(crate) fn ask_at(name_server: IpAddr) {
     let mounted = tempfile::NamedTempFile::new().and_then(|mut file| {
         writeln!(file, "# rdt-emu run: at the far end of the path\nnameserver {name_server}")?;
         let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
         file.as_file().set_permissions(readable)?;
-        // The mount keeps the file, whose name is removed at the end of this function.
+        // The mount keeps the file after the end of this function has removed its name.
         Ok(mount_bind(file.path(), RESOLV_CONF)?)
     });
     if let Err(error) = mounted {
@@ -47,7 +47,7 @@ pub(crate) fn refuses_lookup(packet: &[u8]) -> bool {
     }
 }
 
-/// Returns protocol and payload of an IPv4 packet, the latter as far as it is there.
+/// Returns protocol and payload of an IPv4 packet, which may be truncated within the payload.
 fn ipv4_payload(packet: &[u8]) -> Option<(u8, &[u8])> {
     let first = *packet.first()?;
     let header = usize::from(first & 0x0F) * 4;

@@ -20,9 +20,9 @@ use super::{Engine, EngineError, Run};
 use crate::cell::{Cell, Physics};
 use crate::experiment::{Command as Described, Measure, placeholders};
 
-/// Value of `{port}` behind a path. In the namespaces there no other program has a port.
+/// Value of `{port}` behind a path. No other program uses ports in the path's namespaces.
 const PORT: u16 = 5001;
-/// Longest wait for the server to bind a port, as in `rdt-emu run`.
+/// Longest wait for the server to bind a port. (`rdt-emu run` waits 5 s.)
 const SERVER_START_TIMEOUT: Duration = Duration::from_secs(2);
 /// Number of the last lines of the standard error that an error shows.
 const LAST_LINES: usize = 3;
@@ -119,7 +119,7 @@ fn word<'a>(physics: &'a Physics, name: &str) -> Option<&'a str> {
     physics.engine_words.iter().find(|(word, _)| word == name).map(|(_, value)| value.as_str())
 }
 
-/// Returns the arguments with which this program runs a command line and writes its time to a file.
+/// Returns arguments with which this program runs a command line and writes its run time to a file.
 fn timed(line: &str, time: &Path) -> Result<[OsString; 6], EngineError> {
     let program = program()?.into();
     Ok([program, "load".into(), "--time-to".into(), time.into(), "--exec".into(), line.into()])

@@ -13,7 +13,7 @@ use super::super::scene::{Origin, Row, Scene};
 use super::select::{Group, View, mean_row};
 use super::tables::is_plain_ratio;
 
-/// Ratio of the largest to the smallest level above which an axis is logarithmic by itself.
+/// Ratio of the largest to the smallest level above which an axis is logarithmic by default.
 const LOG_OVER: f64 = 30.0;
 
 /// Draws means for the levels of a factor. `joined`: with lines, for interactions.
@@ -28,7 +28,7 @@ fn curves(view: &View<'_>, places: &[f64]) -> Vec<Curve> {
     [measured(view, places), models(view, places), published(view, places)].concat()
 }
 
-/// Returns the quantity of a numeric factor, and its levels at their places.
+/// Returns name and unit of a numeric factor, and a tick for each level at its place on the axis.
 fn axis(view: &View<'_>, places: &[f64]) -> (Quantity, Vec<Tick>) {
     let unit = view.levels.first().and_then(|level| level_value(level)).map_or(Unit::None, |it| it.1);
     let tick = |(at, level): (&f64, &String)| Tick { at: *at, label: level.clone() };
@@ -118,8 +118,8 @@ fn published(view: &View<'_>, places: &[f64]) -> Vec<Curve> {
             };
             let only = &view.figure.only.0;
             let shown = only.iter().all(|(factor, it)| level(factor).is_none_or(|level| level == it));
-            // A value of one cell is no mean over the levels of a factor that the figure leaves
-            // out.
+            // The figure shows means over the factors that it does not draw. A value of a single
+            // cell is no such mean.
             let by = view.figure.by.as_ref();
             let is_fixed = |name: &String| only.iter().any(|(fixed, _)| fixed == name);
             let is_drawn =
