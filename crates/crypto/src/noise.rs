@@ -206,8 +206,8 @@ impl Initiator {
     /// Begins a handshake and returns its first message. `prologue` is what both sides saw before:
     /// the handshake fails if it differs. `entropy` must be used for nothing else.
     ///
-    /// The payload of message 1 can be replayed by an observer, so it must change nothing at the
-    /// responder that lasts.
+    /// An observer can replay message 1, so its payload must change nothing lasting at the
+    /// responder.
     ///
     /// # Errors
     /// [`NoiseError::MissingKey`], and [`NoiseError::Payload`].
@@ -250,7 +250,7 @@ impl Initiator {
         write(&mut self.state, payload)
     }
 
-    /// Returns the responder's key, once message 2 proved that the responder has its private key.
+    /// Returns the responder's key, once message 2 has proved that it holds the private key.
     pub fn peer(&self) -> Option<PublicKey> {
         self.peer
     }
@@ -310,8 +310,8 @@ impl Recording {
 impl Responder {
     /// Reads message 1 and returns its payload. `entropy` must be used for nothing else.
     ///
-    /// In IK, [`peer`](Self::peer) is known afterwards. Message 1 may be a replay, so the initiator
-    /// is there only when the first packet under the new keys arrives.
+    /// In IK, [`peer`](Self::peer) is known afterwards. Message 1 may be a replay, so only the
+    /// first packet under the new keys proves that the initiator is present.
     ///
     /// # Errors
     /// [`NoiseError::Forged`], and [`NoiseError::MissingKey`].
@@ -366,7 +366,7 @@ impl Responder {
             self.state = recording.rebuild()?;
         }
         let result = read(&mut self.state, message).and_then(|payload| Ok((payload, peer_key(&self.state)?)));
-        // A message with a forged static key leaves the state as it was.
+        // If the static key is forged, `snow` restores its state and has set no peer key.
         recording.spoiled = result == Err(NoiseError::Forged) && self.state.get_remote_static().is_some();
         let (payload, peer) = result?;
         self.peer = peer;

@@ -11,8 +11,8 @@ use super::{Core, Entry};
 use crate::config::{Connect, Listen};
 use crate::error::{ConnectError, ListenError, Stopped, StreamError};
 
-/// Number of connections that wait for `accept`, shared with the check of new ones. Each listener
-/// has another one, by which an endpoint tells a closed listener from its successor.
+/// Number of connections that wait for `accept`, shared with the closure that admits new ones. Each
+/// listener has its own, which also identifies it: a closed listener is not its successor.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Backlog(Arc<AtomicUsize>);
 
@@ -78,7 +78,7 @@ impl Core {
         Ok(backlog)
     }
 
-    /// Handles the drop of a listener. If the endpoint has closed it, a successor goes on.
+    /// Stops listening when the listener is dropped, unless the endpoint has a later listener.
     pub(crate) fn drop_listener(&mut self, now: Instant, backlog: &Backlog) {
         if self.backlog.as_ref() == Some(backlog) {
             self.stop_listening(now);
@@ -142,7 +142,7 @@ impl Core {
         self.idlers.forget(waker, &mut self.wakes);
     }
 
-    /// Closes all connections that have a handle; released ones deliver what was written.
+    /// Closes all connections that have a handle; those without one still deliver written data.
     pub(crate) fn close_all(&mut self, now: Instant, code: u32, text: &str) {
         self.stop_listening(now);
         let ids: Vec<ConnectionId> = self.connections.keys().copied().collect();
@@ -175,14 +175,14 @@ impl Core {
         Poll::Pending
     }
 
-    /// Ready once no outgoing stream of a dropped handle is on its way. Wakes no task.
+    /// Ready once the peers have all outgoing streams of dropped handles. Wakes no task.
     pub(crate) fn poll_delivered_all(&self) -> Poll<()> {
         let waits = self.stopped.is_none() && !self.is_shut_down && self.set.delivers_released();
         if waits { Poll::Pending } else { Poll::Ready(()) }
     }
 
-    /// Ends the endpoint after the wait of a shutdown: closes what exists, and the drop of its last
-    /// handle waits no more. Returns whether all was delivered.
+    /// Closes all connections when a shutdown has waited long enough, so dropping the last handle
+    /// does not wait again. Returns true if all streams were delivered.
     pub(crate) fn end_shutdown(&mut self, now: Instant) -> bool {
         let is_delivered =
             self.stopped.is_none() && self.connections.is_empty() && !self.set.delivers_released();

@@ -39,8 +39,8 @@ struct Run {
 }
 
 impl Run {
-    /// Returns the record of packet `index`. If `index` is `count`: the record with which another
-    /// packet would extend the run.
+    /// Returns the record of packet `index`. For `index` = `count` it is the record that a further
+    /// packet must have to extend the run.
     fn nth(&self, index: u64) -> SentPacket {
         let bytes = index * self.len;
         SentPacket {
@@ -70,7 +70,7 @@ struct Skips {
     seed: u64,
     /// Number of skips chosen so far.
     count: u64,
-    /// Smallest number that is skipped next.
+    /// Earliest number to skip next: the skip falls between two batches.
     at: u64,
 }
 
@@ -150,7 +150,7 @@ impl SentPackets {
         self.get(packet_number).map(|packet| packet.state)
     }
 
-    /// True if `packet_number` was skipped. False if older records are gone.
+    /// True if `packet_number` was skipped. False if the records before it are already removed.
     pub(crate) fn was_skipped(&self, packet_number: u64) -> bool {
         let before = self.index(packet_number).and_then(|index| self.runs.get(index));
         before.is_some_and(|run| run.end() <= packet_number)

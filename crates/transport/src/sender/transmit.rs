@@ -16,8 +16,8 @@ use crate::send_buffer::Cut;
 use crate::wire::DataHeader;
 use crate::{PacketKind, Resend, TransmitBuf};
 
-/// Divisor of the congestion window. A path MTU probe of at most a quarter of the window may hold
-/// back smaller segments until the window has room for it.
+/// Divisor of the congestion window. A path MTU probe may hold back smaller segments until the
+/// window has room for it, if it takes at most a quarter of the window.
 const MTU_PROBE_CWND_DIVISOR: u64 = 4;
 
 /// Next packet, or the reason to wait.
@@ -105,7 +105,7 @@ impl Sender {
             let fits = self.cwnd_allows(len);
             return if fits { Next::Fresh(Fresh::single(len)) } else { Next::Wait(Blocked::Cwnd) };
         }
-        // An application that uses `spare_now` writes nothing while the windows are full.
+        // Not app-limited: with `spare_now` no data is written while the windows are full.
         let wanted = if len == 0 && self.blocked.filled_room { self.path.mss } else { len };
         match self.windows_allow(wanted) {
             Ok(()) if len == self.path.mss => {

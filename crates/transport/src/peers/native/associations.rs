@@ -16,14 +16,14 @@ use crate::peers::Admittee;
 use crate::sender::earlier;
 use crate::wire::native::{Hello, Open, REFUSE_LEN, encode_refuse};
 
-/// Time after which the initiator uses an association no more, so that further connections have
-/// the forward secrecy of a new handshake.
+/// Time after which the initiator stops using an association, so that further connections have the
+/// forward secrecy of a new handshake.
 pub(super) const LIFETIME: Duration = Duration::from_secs(3600);
-/// Time for which the responder takes OPENs that were sent before: longer than they are repeated.
+/// Further time in which the responder takes OPENs sent before. Initiators repeat them for less.
 pub(super) const GRACE: Duration = Duration::from_secs(300);
 /// Largest number of connections of an association.
 const MAX_CONNECTIONS: u64 = 1 << 16;
-/// Bytes of all its connections, both directions, after which the initiator uses it no more.
+/// Bytes in all connections, both directions, after which the initiator stops using an association.
 const MAX_BYTES: u64 = 1 << 38;
 /// Largest number of associations that a side keeps as initiator: 0.5 MiB.
 const MAX_HELD: usize = 1024;
@@ -95,7 +95,7 @@ impl<P: PartialEq> HeldTable<P> {
         self.0.iter().rev().find(|(_, held)| is_for(held)).map(|(id, _)| *id)
     }
 
-    /// Removes those that were used long or much.
+    /// Removes associations that are too old or have carried too much.
     pub(super) fn expire(&mut self, now: Instant) {
         self.0.retain(|(_, held)| {
             let age = now.saturating_duration_since(held.associated.made_at);
@@ -103,7 +103,7 @@ impl<P: PartialEq> HeldTable<P> {
         });
     }
 
-    /// Returns the time at which the oldest association is no more used.
+    /// Returns the time at which the oldest association expires.
     fn deadline(&self) -> Option<Instant> {
         self.0.first().map(|(_, held)| held.associated.made_at + LIFETIME)
     }
@@ -143,7 +143,7 @@ impl<P: PartialEq> HeldTable<P> {
     }
 }
 
-/// What an OPEN means.
+/// Result of judging an OPEN.
 enum Verdict {
     /// Opens a connection.
     New,
@@ -316,7 +316,7 @@ impl<P: AddressKey> ConnectionSet<P> {
         self.answers.push(from, false, REFUSE_LEN, |out| encode_refuse(remote_id, REFUSED_OPEN, out));
     }
 
-    /// Returns the AEAD again if a handshake that may come instead of an OPEN may go on.
+    /// Returns `aead` unless the handshake replaces an OPEN that may have opened a connection.
     pub(super) fn may_replace_open(
         &mut self,
         now: Instant,
