@@ -80,12 +80,12 @@ pub enum Permission {
     /// Pull and push.
     #[default]
     ReadWrite,
-    /// Pull alone.
+    /// Only pull.
     ReadOnly,
-    /// Push alone. Existing files are not compared by their contents, because the answer would tell
+    /// Only push. Existing files are not compared by their contents, because the answer would tell
     /// the client about them.
     WriteOnly,
-    /// Push alone, without replacing existing files.
+    /// Only push, and replace no existing file.
     AddOnly,
 }
 

@@ -77,8 +77,8 @@ impl Contract {
         self.check(event["event"].as_str().unwrap_or("an object without event"), event);
     }
 
-    /// Asserts that a document names every key in backticks: those of a schema in the sections with
-    /// its headings. The first columns of the tables there name no others, besides `others`.
+    /// Asserts that a document names each schema's keys in backticks, in the sections with these
+    /// headings. The first columns of tables there name nothing but these keys and `others`.
     pub fn check_document(document: &str, parts: &[(&Self, &[&str])], others: &[&str]) {
         let text = fs::read_to_string(repository().join(document)).expect("a readable document");
         let mut known: BTreeSet<String> = others.iter().map(|word| (*word).to_owned()).collect();

@@ -13,7 +13,7 @@ use super::{Arrival, Limits, Segment};
 const PACKET: u64 = 32;
 /// Memory accounted for a slot, in bytes.
 const SLOT: u64 = 16;
-/// Bytes of chunks allowed in addition to twice the bytes that they hold.
+/// Memory that chunks may occupy in addition to twice the data in them, bytes.
 const SLACK: u64 = 256 * 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,7 +90,7 @@ impl Slots {
         self.held_bytes + self.beyond.len() as u64 * SLOT
     }
 
-    /// Bounds the memory of the stream after the application read some of it.
+    /// Limits the stream's memory after the application has read some data.
     pub(super) fn on_read(&mut self, ordered: &mut Ordered) {
         if self.in_place > 0 && ordered.chunks.memory() > self.most_memory(ordered) {
             self.set_aside(ordered);

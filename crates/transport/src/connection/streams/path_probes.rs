@@ -30,7 +30,7 @@ impl PathProbes {
         self.next.get_or_insert(probe);
     }
 
-    /// Sends a probe for the peer's key phase, once in an RTO.
+    /// Sends a probe for the peer's key phase, at most once in an RTO.
     pub(super) fn ask_for_key_phase(&mut self, now: Instant, rto: Duration, probe: impl FnOnce() -> Probe) {
         if now >= self.key_probe_at {
             self.key_probe_at = now + rto;
@@ -46,7 +46,7 @@ impl PathProbes {
         self.next.take()
     }
 
-    /// Notes that a probe leaves for an address that is not validated.
+    /// Records the number of a probe to an address that is not validated.
     pub(super) fn asked_for(&mut self, random: u64) {
         self.random = Some(random);
     }

@@ -11,7 +11,7 @@ const MAX_QUIET_TIME: Duration = Duration::from_secs(12);
 pub(super) struct Silence {
     /// Time without a packet of the peer after which the connection has ended.
     idle_timeout: Duration,
-    /// Time without one after which a side without a keep-alive of its stream probes the path.
+    /// Time without a packet of the peer after which a side without keep-alives probes the path.
     quiet_time: Duration,
     /// Arrival of the newest authentic packet; at first, the end of the handshake.
     pub(super) heard_at: Instant,
@@ -26,7 +26,7 @@ impl Silence {
         Self { idle_timeout, quiet_time: quiet_time.min(MAX_QUIET_TIME), heard_at: now, probed_at: now }
     }
 
-    /// Counts from now on, because a handshake took place again.
+    /// Counts from `now` on, because the handshake was repeated.
     pub(super) fn restart(&mut self, now: Instant) {
         (self.heard_at, self.probed_at) = (now, now);
     }

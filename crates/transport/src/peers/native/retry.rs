@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::peers::stateless_limit::LoadLimiter;
 
-/// Time for which proofs are required after a SYN exceeded the rate.
+/// Time for which SYNs need a proof after their rate exceeded the limit.
 const PERIOD: Duration = Duration::from_secs(5);
 
 /// Rule for SYNs without a valid cookie.
@@ -15,7 +15,7 @@ pub(super) struct RetryPolicy {
     /// Number of unproven half-open connections at which proofs become required.
     most: usize,
     is_required: bool,
-    /// Earliest end of the time for which they are required.
+    /// Earliest time at which the requirement ends.
     until: Option<Instant>,
     /// Limit of handshakes with unproved addresses.
     handshakes: LoadLimiter,
