@@ -19,18 +19,18 @@ use super::transfer::{MeasuredTransfer, NotConnected, lost, one_way_stats, syste
 use crate::Failure;
 use crate::output::format::rate_bps;
 
-/// Time after which a question is repeated.
+/// Interval at which an unanswered request, or the end of the data, is sent again.
 const REPEAT: Duration = Duration::from_millis(500);
-/// Errors "port unreachable" that end a transfer: the first may be of a receiver that just starts.
+/// Number of "port unreachable" errors that end a transfer; a receiver that starts may cause one.
 const MAX_REFUSED: u32 = 3;
 /// Largest default of `--packet-size` over IPv6, bytes: Ethernet without the headers.
 const IPV6_PACKET_SIZE: usize = 1452;
-/// Time for datagrams that overtook each other at the end.
+/// Time for which the sender waits at the end for datagrams that were overtaken.
 const STRAGGLERS: Duration = Duration::from_millis(300);
 const REPORT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval of the signs of life in a reverse transfer.
 const ALIVE_INTERVAL: Duration = Duration::from_millis(500);
-/// Longest silence of a receiver that sends.
+/// Longest silence of a receiver that sends (`--reverse`).
 const SILENCE: Duration = Duration::from_secs(10);
 
 pub(super) fn run(
@@ -68,7 +68,7 @@ struct Client {
     socket: UdpSocket,
     session: u64,
     buffer: Vec<u8>,
-    /// Errors "port unreachable" since the last question began.
+    /// Number of "port unreachable" errors since the last request began.
     refused: u32,
 }
 
@@ -172,7 +172,7 @@ impl Client {
         ended?;
         let mut report = self.ask_report(transfer, source.counted)?;
         if report.datagrams < source.counted {
-            // Late datagrams may be on the way still.
+            // Late datagrams may still be on the way.
             clock::sleep_until(clock::now() + STRAGGLERS);
             report = self.ask_report(transfer, source.counted)?;
         }
@@ -281,7 +281,7 @@ impl Client {
         }
     }
 
-    /// Confirms the end until the receiver knows of that, or has gone.
+    /// Repeats the confirmation of the end until the receiver has it, or is gone.
     fn confirm_end(&mut self, transfer: &MeasuredTransfer<'_>) {
         let until = clock::now() + END_TIMEOUT;
         let mut next_at = clock::now();

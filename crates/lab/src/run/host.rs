@@ -19,19 +19,19 @@ use crate::statistics::number;
 
 /// Share of the processors above which other programs disturb repetitions in real time.
 pub(crate) const QUIET_SHARE: f64 = 0.2;
-/// Time over which the use of the processors is measured.
+/// Time over which CPU use is measured.
 const SAMPLE_TIME: Duration = Duration::from_millis(200);
 /// Limit on the wait for a quiet host.
 const MAX_WAIT: Duration = Duration::from_secs(30);
 /// Interval at which a lock that another process holds is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Kind of repetitions of other processes that may run at the same time.
+/// Repetitions of other processes that may run at the same time as those of this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Beside {
-    /// Those in virtual time, if this run is in virtual time, too.
+    /// Repetitions in virtual time: this run is in virtual time, too.
     Virtual,
-    /// None, because this run is in real time.
+    /// None: this run is in real time.
     None,
 }
 
@@ -73,7 +73,7 @@ impl HostLock {
         }
         let time = if beside == Beside::None { "real" } else { "virtual" };
         let text = format!("process {}, which runs {experiment} in {time} time\n", std::process::id());
-        // Only for the sentence above.
+        // Other processes print this text when they wait.
         let _ = file.set_len(0).and_then(|()| file.write_all(text.as_bytes()));
         Some(Self { _file: Some(file) })
     }
@@ -114,20 +114,20 @@ fn sleep(time: Duration) {
     std::thread::sleep(time);
 }
 
-/// Returns the share in use, in the last moment, which this call takes, of the processors that this
-/// process may run on. `None` if the system does not report it.
+/// Samples CPU use for [`SAMPLE_TIME`] and returns the busy share of the CPUs in this process's
+/// affinity mask. `None` if the system does not report it.
 pub(crate) fn used_share() -> Option<f64> {
     let before = processor_times(&fs::read_to_string("/proc/stat").ok()?, own_processors())?;
     sleep(SAMPLE_TIME);
     share(before, processor_times(&fs::read_to_string("/proc/stat").ok()?, own_processors())?)
 }
 
-/// Returns a test of whether this process may run on a processor: a part of the machine can be set
-/// aside for it (`taskset`, a job of Slurm), and what runs on the rest does not disturb it.
+/// Returns a predicate: may this process run on a processor? `taskset` or a Slurm job can set some
+/// of them aside, and programs on the others do not disturb this process.
 #[cfg(target_os = "linux")]
 fn own_processors() -> impl Fn(usize) -> bool {
     use rustix::thread::{CpuSet, sched_getaffinity};
-    // A kernel whose set is larger than this one refuses the call: all processors count.
+    // Fails if the kernel has more processors than this set has room for. Then all count.
     let allowed = sched_getaffinity(None).ok();
     move |processor| allowed.is_none_or(|allowed| processor < CpuSet::MAX_CPU && allowed.is_set(processor))
 }
@@ -137,7 +137,7 @@ fn own_processors() -> impl Fn(usize) -> bool {
     |_| true
 }
 
-/// Returns the ticks since boot that the processors of `is_counted` were in use and idle.
+/// Returns the busy and the idle ticks since boot, summed over the processors of `is_counted`.
 fn processor_times(stat: &str, is_counted: impl Fn(usize) -> bool) -> Option<[u64; 2]> {
     let mut sum = None;
     for line in stat.lines() {

@@ -114,7 +114,7 @@ pub(super) fn heat(view: &View<'_>, scene: Scene) -> Option<Scene> {
 
 /// Fewest effects from which Lenth's method estimates the noise: those of three factors.
 const LEAST_FOR_LENTH: usize = 7;
-/// Probability of any difference that is not there, over a table of effects.
+/// Probability of one false positive or more in a table of effects.
 const ALPHA: f64 = 0.05;
 
 /// Returns a table of effects for each metric whose design a figure shows, and each engine.
@@ -220,7 +220,7 @@ fn fraction(subject: &Subject<'_>, engine: EngineKind, metric: &str) -> Option<T
 /// Name of an effect, and the sign with which each cell counts for it.
 type Contrast = (String, Vec<bool>);
 
-/// Returns the main effects and their interactions of two, those that cannot be told apart as one.
+/// Returns main effects and two-factor interactions; aliased ones share an entry.
 fn classes(main: &[Contrast]) -> Vec<Contrast> {
     let mut effects = main.to_vec();
     for (i, (one, signs)) in main.iter().enumerate() {
@@ -242,14 +242,14 @@ fn classes(main: &[Contrast]) -> Vec<Contrast> {
     classes
 }
 
-/// Takes the logarithms of values that are all positive, and returns whether they are.
+/// Replaces values by their logarithms if all are positive. Returns true if it did.
 fn to_logarithms(all: &mut [Vec<f64>]) -> bool {
     let is_ratio = all.iter().flatten().all(|value| *value > 0.0);
     all.iter_mut().flatten().filter(|_| is_ratio).for_each(|value| *value = value.ln());
     is_ratio
 }
 
-/// Returns the size of an effect with its interval: a ratio, if it is of logarithms.
+/// Returns the size of an effect with its interval: a ratio if the values were logarithms.
 fn size(effect: Interval, is_ratio: bool, unit: Unit) -> Entry {
     let it = if is_ratio { effect.map(f64::exp) } else { effect };
     let text = |value: f64| if is_ratio { significant(value, 3) } else { unit.text(value) };
