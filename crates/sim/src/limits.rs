@@ -45,11 +45,11 @@ struct Observed {
     has_started: bool,
     is_recovering: bool,
     reason: Option<Blocked>,
-    /// Time until the latest event; `link`, `cwnd` and `peer_window` are zero.
+    /// Limits until the latest event; `link`, `cwnd` and `peer_window` are zero here.
     limits: Limits,
-    /// Times limited by the congestion window or the pacer, in order.
+    /// Periods limited by the congestion window or the pacer, in order.
     cwnd_waits: Vec<Period>,
-    /// Times limited by the receive window, in order.
+    /// Periods limited by the receive window, in order.
     window_waits: Vec<Period>,
 }
 

@@ -21,7 +21,7 @@ impl NodeId {
     }
 }
 
-/// Returns the random numbers of a node that starts at virtual time `elapsed`: others after a
+/// Returns the random numbers of a node that starts at virtual time `elapsed`. They differ after a
 /// restart.
 pub(crate) fn entropy(seed: u64, node: NodeId, elapsed: Duration) -> Entropy {
     let mut key = [0; 32];

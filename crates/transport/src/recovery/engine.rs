@@ -388,8 +388,8 @@ impl Engine {
         }
     }
 
-    /// Begins an episode unless one is active; a timeout, of this presumed cause, always begins a
-    /// new one. Returns true if an episode began.
+    /// Begins an episode unless one is active. A timeout always begins one; `timed_out` is its
+    /// presumed cause. Returns true if an episode began.
     fn begin(&mut self, flight: &Flight, timed_out: Option<LostTo>) -> bool {
         let timeout = timed_out.is_some();
         if self.episode.is_some() && !timeout {

@@ -2,8 +2,8 @@
 //! dropped (`SO_RXQ_OVFL`). Each message is a run of coalesced datagrams with consecutive packet
 //! numbers. Such losses are no sign of congestion.
 //!
-//! A receiver that reports drops which did not happen would switch congestion control off. So
-//! reports excuse losses for two round trips, and then not again before they have paused.
+//! False reports would switch congestion control off. So reports excuse losses in at most
+//! [`MAX_EXCUSED_ROUNDS`] round trips, and not again before [`MIN_QUIET_ROUNDS`] without a report.
 
 /// Largest number of datagrams that GRO coalesces into one message.
 const MAX_COALESCED_DATAGRAMS: u32 = 64;
@@ -63,8 +63,8 @@ impl ReceiverDrops {
         }
     }
 
-    /// Forgets reported drops that can explain no more loss, given the oldest outstanding
-    /// transmission: they hit another sender of the same receiver.
+    /// Forgets reported drops that are older than the oldest outstanding transmission, because they
+    /// explain no further loss here. They hit another sender of the same receiver.
     pub(crate) fn settle(&mut self, oldest: Option<u64>) {
         if oldest.is_none_or(|packet_number| packet_number >= self.sent_before) {
             self.messages = 0;
@@ -79,9 +79,9 @@ impl ReceiverDrops {
         covered
     }
 
-    /// Attributes the loss of packet `packet_number`. Returns true if a drop was reported for it.
-    /// Call in the order of transmission. Within a message one number may be missing: the sender
-    /// skips some.
+    /// Attributes the loss of packet `packet_number` to a reported drop; false if there is none.
+    /// Call in the order of transmission. Within a message one number may be missing, because the
+    /// sender skips some.
     pub(crate) fn covers(&mut self, packet_number: u64) -> bool {
         if let Some((last, count)) = self.last
             && (1..=2).contains(&packet_number.saturating_sub(last))
