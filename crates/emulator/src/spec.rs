@@ -28,11 +28,11 @@ pub use key::{Key, LinkKey, UnknownKey};
 /// Directions of a path to which a key applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// To both directions, or to the path as a whole.
+    /// Both directions, or the path as a whole.
     Both,
-    /// To the direction from the side that opened the path.
+    /// The direction from the side that opened the path.
     Forward,
-    /// To the direction back to the side that opened the path.
+    /// The direction back to the side that opened the path.
     Reverse,
 }
 

@@ -1,6 +1,6 @@
 //! Marker of a new directory: a file beside DEST that exists while DEST is the new name of the only
-//! source and the copy is not complete. By it, the same command goes on instead of copying into
-//! DEST.
+//! source and the copy is not complete. It makes the same command continue the copy instead of
+//! copying into DEST.
 //!
 //! It names the directory (inode, time of creation) and the source (BLAKE3 of its name), so that a
 //! marker which an earlier copy left is not taken for one of this copy. The device is not named: a
@@ -74,7 +74,7 @@ impl Marker {
         if found == self.bytes(identity) {
             return true;
         }
-        // The copy was interrupted between both steps of creating the directory.
+        // The copy was interrupted after it created the directory and before it bound the marker.
         found == self.bytes(Identity::default()) && is_empty(directory)
     }
 
@@ -85,7 +85,7 @@ impl Marker {
         let is_other =
             !found.starts_with(&named(identity)) && !found.starts_with(&named(Identity::default()));
         if is_other && file.metadata().is_ok_and(|metadata| metadata.is_file()) {
-            // If it stays, it does no harm.
+            // A marker that cannot be removed does no harm.
             self.remove();
         }
     }

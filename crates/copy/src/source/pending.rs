@@ -1,4 +1,4 @@
-//! Entries that the destination has not resolved. Their number is limited, so the walk waits.
+//! Entries that the destination has not resolved yet. At the limit of their number the walk waits.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
