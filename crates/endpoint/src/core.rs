@@ -22,14 +22,12 @@ use rdt_crypto::{PublicKey, ResetKey, ResumptionCookie};
 use rdt_transport::{Closed, ConnectionId, ConnectionSet, ConnectionSetConfig};
 
 use crate::address::{PeerAddress, host_id};
+use crate::clock::Clock;
 use crate::config::{EndpointConfig, ObserverFactory};
 use crate::error::Stopped;
 use crate::io::Io;
 pub(crate) use accept::Backlog;
 use wakers::{Waiting, Wakes};
-
-/// Clock of an endpoint: that of the system, or tokio's, which a test may pause.
-pub(crate) type Clock = fn() -> Instant;
 
 /// Time of day on emulated networks, seconds since 1970: a test must not depend on the real one.
 const EMULATED_UNIX_TIME: u64 = 1_800_000_000;

@@ -187,6 +187,7 @@
 //! | core | `core/` | connections, I/O and waiting tasks, shared by handles and driver |
 //! | turn | `core/turn.rs` | when packets are read and sent |
 //! | I/O | `io.rs`, `address.rs` | a UDP socket or a port of a network; addresses of peers |
+//! | clock | `clock.rs` | the type of the clock that core and network read |
 //! | network | `network.rs` | emulated paths between endpoints of the process |
 //! | tokio | `tokio/` | driver as a task, its timer, streams |
 //! | blocking | `blocking/` | driver as a thread, streams |
@@ -197,6 +198,7 @@
 
 mod address;
 pub mod blocking;
+mod clock;
 mod config;
 mod core;
 mod error;

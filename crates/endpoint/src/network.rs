@@ -12,7 +12,7 @@ use rdt_emulator::spec::{PathSpec, Scope, SpecError};
 use rdt_emulator::{Delivery, Direction, Ledger, Packet, Path, PathConfig};
 
 use crate::address::PeerAddress;
-use crate::core::Clock;
+use crate::clock::Clock;
 
 /// UDP port of every endpoint on a network.
 const PORT: u16 = 7300;

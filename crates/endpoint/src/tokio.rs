@@ -15,9 +15,10 @@ use std::time::Duration;
 
 use rdt_udp::wildcard_for;
 
+use crate::clock::Clock;
 use crate::config::{Connect, EndpointConfig, Listen};
 use crate::core::handles::{EndpointHandle, endpoint_methods};
-use crate::core::{Backlog, Clock, Core, Shared};
+use crate::core::{Backlog, Core, Shared};
 use crate::error::{ConnectError, ListenError, Stopped};
 use crate::io::Io;
 #[cfg(feature = "emulator")]
