@@ -10,8 +10,7 @@ use std::time::Duration;
 use rdt_udp::clock;
 use serde_json::Value;
 
-use crate::flow::{self, Flow, VARIABLE, Wish};
-use crate::tables::PROGRAM;
+use crate::flow::{self, Flow, PROGRAM, VARIABLE, Wish};
 
 /// Environment variable with the options of `rdt-send`.
 const OPTIONS: &str = "RDT_NATIVE";

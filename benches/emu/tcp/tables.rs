@@ -3,10 +3,8 @@
 use std::env;
 use std::process::{Command, Stdio};
 
-use crate::flow::{self, Flow, VARIABLE, Wish};
+use crate::flow::{self, Flow, PROGRAM, VARIABLE, Wish};
 use crate::native;
-
-pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_rdt-emu");
 
 /// Path of the throughput table.
 const LINK: [&str; 3] = ["--rtt=20ms", "--rate=100mbit", "--queue=1bdp"];
