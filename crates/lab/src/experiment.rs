@@ -11,6 +11,7 @@
 //! | `claims.rs` | claims, expected values, statements of the source |
 //! | `design.rs` | combinations, seeds, repetitions, what is measured |
 //! | `document.rs` | access to TOML tables with places |
+//! | `engines.rs` | the engines that a table names |
 //! | `error.rs` | errors with places, nearest words |
 //! | `factor.rs` | factors and levels |
 //! | `figure.rs` | figures |
@@ -24,6 +25,7 @@ mod builtin;
 mod claims;
 mod design;
 mod document;
+mod engines;
 mod error;
 mod factor;
 mod figure;

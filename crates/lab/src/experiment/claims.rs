@@ -2,6 +2,7 @@
 //! of the source that are wrong or open.
 
 use super::document::{Item, Section};
+use super::engines::read_engines;
 use super::error::{ExperimentError, Place};
 use super::factor::{Factor, read_levels};
 use crate::cell::EngineKind;
@@ -138,30 +139,6 @@ pub struct Statement {
     pub so: String,
     /// Computation of what is true.
     pub shows: Vec<Step>,
-}
-
-/// Reads the words `engine` of a claim or of expected values.
-pub(super) fn read_engines(
-    item: Option<&Item<'_, '_>>,
-    known: Option<&[EngineKind]>,
-) -> Result<Vec<EngineKind>, ExperimentError> {
-    let Some(item) = item else { return Ok(Vec::new()) };
-    let words = EngineKind::ALL.map(|engine| (engine.word(), engine));
-    let mut engines = Vec::new();
-    for item in item.list() {
-        let engine = item.one_of(&words)?;
-        if known.is_some_and(|known| !known.contains(&engine)) {
-            return Err(item.error(format!("the experiment does not run with engine {engine}")));
-        }
-        if engines.contains(&engine) {
-            return Err(item.error(format!("{engine} is there twice")));
-        }
-        engines.push(engine);
-    }
-    if engines.is_empty() {
-        return Err(item.error("at least one engine is wanted"));
-    }
-    Ok(engines)
 }
 
 impl Claim {

@@ -1,7 +1,7 @@
 //! Factors: words that take several values, or names for several words that change together.
 
-use super::claims::read_engines;
 use super::document::{Item, Section};
+use super::engines::read_engines;
 use super::error::{ExperimentError, Place, suggest};
 use super::setting::{self, Names, Setting};
 use crate::cell::EngineKind;

@@ -3,9 +3,10 @@
 use toml::Spanned;
 use toml::de::DeTable;
 
-use super::claims::{Claim, Expect, Statement, read_engines};
+use super::claims::{Claim, Expect, Statement};
 use super::design::{Design, DesignKind, Measure, Repeats, Seeds};
 use super::document::{Item, Section};
+use super::engines::read_engines;
 use super::error::{ExperimentError, Place};
 use super::factor::{self, Factor, read_levels};
 use super::figure::Figure;
