@@ -5,10 +5,12 @@
 //! | `combinations.rs` | the combinations of levels that a design asks for |
 //! | `cost.rs` | estimates of packets and seconds; the distribution of cells to shards |
 //! | `fraction.rs` | generators, resolution and aliases of a fractional factorial |
+//! | `full.rs` | all combinations of levels |
 
 mod combinations;
 mod cost;
 mod fraction;
+mod full;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -25,9 +27,9 @@ use crate::experiment::{Experiment, ExperimentError, Factor, Level, Repeats, See
 use crate::flow::{DEFAULT_PACKET, UDP_HEADERS_IPV6};
 use crate::statistics::spent_level;
 
-pub(crate) use combinations::all as all_combinations;
 pub use cost::{Cost, Total, Totals};
 pub use fraction::Fraction;
+pub(crate) use full::all as all_combinations;
 
 /// Probability of any false verdict among the claims of an experiment (familywise error rate).
 const ALPHA: f64 = 0.05;

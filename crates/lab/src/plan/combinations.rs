@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use rdt_emulator::child_seed;
 
 use super::fraction::{self, Fraction};
+use super::full::{all, product};
 use super::{MAX_CELLS, PlanError};
 use crate::experiment::{DesignKind, Experiment, Factor};
 
@@ -46,25 +47,6 @@ pub(super) fn of(
         }
     };
     Ok((combinations, None))
-}
-
-/// Returns the number of all combinations, at most `u128::MAX`.
-fn product(counts: &[usize]) -> u128 {
-    counts.iter().fold(1, |product, count| product.saturating_mul(*count as u128))
-}
-
-/// Returns all combinations, the last factor fastest.
-pub(crate) fn all(counts: &[usize]) -> Vec<Vec<usize>> {
-    let mut combinations = vec![Vec::new()];
-    for count in counts {
-        combinations = combinations
-            .iter()
-            .flat_map(|start: &Vec<usize>| {
-                (0..*count).map(|level| start.iter().copied().chain([level]).collect())
-            })
-            .collect();
-    }
-    combinations
 }
 
 fn one_at_a_time(factors: &[Factor]) -> Vec<Vec<usize>> {

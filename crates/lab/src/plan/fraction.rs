@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 
 use serde_json::{Map, Value, json};
 
-use super::combinations::all;
+use super::full::all;
 use super::{MAX_CELLS, PlanError};
 use crate::experiment::{Factor, suggest};
 
