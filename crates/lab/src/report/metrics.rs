@@ -79,6 +79,14 @@ pub fn find(metric: &str) -> (Unit, Option<Better>) {
     }
 }
 
+impl Unit {
+    /// Returns the unit of a metric by its name: `a.goodput`, `link.forward.utilisation`. An
+    /// expression, such as a ratio of two metrics, has no unit.
+    pub fn of_metric(metric: &str) -> Self {
+        if metric.contains([' ', '(', '*', '/']) { Self::None } else { find(metric).0 }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,5 @@
 //! Units, scales and ticks of axes.
 
-use super::metrics;
-
 /// Converts a count for arithmetic with coordinates.
 pub(crate) fn number(count: usize) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX))
@@ -26,12 +24,6 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Returns the unit of a metric by its name: `a.goodput`, `link.forward.utilisation`. An
-    /// expression, such as a ratio of two metrics, has no unit.
-    pub fn of_metric(metric: &str) -> Self {
-        if metric.contains([' ', '(', '*', '/']) { Self::None } else { metrics::find(metric).0 }
-    }
-
     /// Returns the factor from the base unit to a shown number and the name of the shown unit, for
     /// values up to `largest`.
     pub fn shown(self, largest: f64) -> (f64, &'static str) {
