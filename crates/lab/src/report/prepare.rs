@@ -8,6 +8,7 @@
 //! | `over_time.rs` | figures of series, limits and distributions |
 //! | `limits.rs` | the limit that binds each flow, and the number that would lift it |
 //! | `tables.rs` | tables and sentences |
+//! | `words.rs` | levels in words |
 
 mod designs;
 mod limits;
@@ -15,6 +16,7 @@ mod means;
 mod over_time;
 mod select;
 mod tables;
+mod words;
 
 use crate::claim::Judgement;
 use crate::experiment::{Experiment, Figure, FigureKind};

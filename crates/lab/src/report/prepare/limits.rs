@@ -8,7 +8,7 @@ use crate::theory::{Conditions, PACKETS_PER_GROWTH, cubic_bps, pftk_bps};
 use super::super::scale::{Unit, significant};
 use super::Subject;
 use super::select::values;
-use super::tables::levels;
+use super::words::levels;
 
 /// Parts of a flow's life in the order in which a bar shows them, with their names for readers.
 pub const LIMITS: [(&str, &str); 7] = [

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use crate::experiment::ExpectedValue;
+use crate::experiment::{Compare, Expect, ExpectedValue};
 use crate::statistics::mean;
 use crate::theory::{Conditions, Model, model};
 
@@ -11,7 +11,6 @@ use super::super::palette::DARKEST;
 use super::super::scale::{Tick, Unit, level_value, number};
 use super::super::scene::{Origin, Row, Scene};
 use super::select::{Group, View, mean_row};
-use super::tables::is_plain_ratio;
 
 /// Ratio of the largest to the smallest level above which an axis is logarithmic by default.
 const LOG_OVER: f64 = 30.0;
@@ -149,6 +148,11 @@ fn published(view: &View<'_>, places: &[f64]) -> Vec<Curve> {
         curve.rows.sort_by(|a, b| a.x.total_cmp(&b.x));
     }
     curves
+}
+
+/// True if a source published a ratio instead of the values: a number without a unit.
+fn is_plain_ratio(expect: &Expect, value: &ExpectedValue) -> bool {
+    matches!(expect.compare, Compare::RatioTo(_)) && value.text.parse::<f64>().is_ok()
 }
 
 /// Returns the curves of the figure's models. Groups with equal predictions share a curve.

@@ -15,7 +15,7 @@ use super::super::scene::{Row, Scene};
 use super::limits::LIMITS;
 use super::means::quantity;
 use super::select::{View, values};
-use super::tables::words;
+use super::words::words;
 
 /// Bars in a figure of parts.
 const MAX_WHOLES: usize = 16;

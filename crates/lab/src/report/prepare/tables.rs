@@ -8,8 +8,7 @@ use crate::agreement::{Agreement, agreements, sentence};
 use crate::cell::{Cell, EngineKind, hex};
 use crate::claim::{Expectation, Fit, expectations, value_of};
 use crate::experiment::{
-    Compare, Expect, ExpectedValue, Experiment, FigureKind, Statement, Step, Tolerance, Until, WarmUp,
-    suggest,
+    Compare, Expect, Experiment, FigureKind, Statement, Step, Tolerance, Until, WarmUp, suggest,
 };
 use crate::record::{Record, Status};
 use crate::results::Results;
@@ -21,6 +20,7 @@ use super::super::scene::Row;
 use super::super::section::{Entry, Mark, Table};
 use super::Subject;
 use super::select::{mean_interval, mean_row, values};
+use super::words::{levels, words};
 
 /// Rows of a table of cells. The journal has all cells.
 const MAX_ROWS: usize = 128;
@@ -30,17 +30,6 @@ const MAX_LIMITS: usize = 12;
 const MAX_LOSSES: usize = 32;
 /// Repetitions in the page. The journal has all.
 const MAX_RAW: usize = 400;
-
-/// Returns the levels of a cell for readers: `sack on, rate 8mbit`.
-pub(super) fn levels(cell: &Cell) -> String {
-    if cell.factors.is_empty() { "all".to_owned() } else { words(&cell.factors) }
-}
-
-/// Returns levels as words: `sack on, rate 8mbit`.
-pub(super) fn words<'a>(levels: impl IntoIterator<Item = &'a (String, String)>) -> String {
-    let words = levels.into_iter().map(|(factor, level)| format!("{factor} {level}"));
-    words.collect::<Vec<_>>().join(", ")
-}
 
 /// Returns a mean with its interval for readers: `5.61 Mbit/s ± 0.05`.
 fn mean_text(row: &Row, unit: Unit) -> String {
@@ -110,11 +99,6 @@ pub(super) fn results(subject: &Subject<'_>) -> Vec<Table> {
     tables.extend(subject.experiment.expects.iter().filter_map(|expect| expected(subject, expect)));
     tables.extend(side_by_side(subject));
     tables
-}
-
-/// True if a source published a ratio instead of the values: a number without a unit.
-pub(super) fn is_plain_ratio(expect: &Expect, value: &ExpectedValue) -> bool {
-    matches!(expect.compare, Compare::RatioTo(_)) && value.text.parse::<f64>().is_ok()
 }
 
 /// Returns all expected values of an experiment, beside the measurements of each engine.
