@@ -6,21 +6,26 @@
 //! | `kernel/` | rdt, TCP and UDP of the kernel over sockets, in namespaces (Linux) |
 //! | `command.rs` | programs of the user (Linux) |
 //! | `programs.rs` | programs behind an emulated path, or without one (Linux) |
+//! | `both_ways.rs` | two flows that are the two directions of one connection |
+//! | `placed.rs` | flows in a simulation: nodes, routes, observers |
 //! | `words.rs` | from the words of a flow to the configuration of its two ends |
 //! | `metrics.rs` | from the simulation's counters to metrics and series |
 //! | `flow_metrics.rs` | definitions of metrics that all engines share |
+//! | `error.rs` | errors |
 
 mod both_ways;
 #[cfg(target_os = "linux")]
 mod command;
-mod flow_metrics;
+pub(crate) mod error;
+pub(crate) mod flow_metrics;
 #[cfg(target_os = "linux")]
 mod kernel;
 mod metrics;
+mod placed;
 #[cfg(target_os = "linux")]
 mod programs;
 mod virtual_time;
-mod words;
+pub(crate) mod words;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -32,13 +37,10 @@ use crate::cell::{Cell, EngineKind};
 use crate::experiment::Measure;
 use crate::record::Series;
 
-#[cfg(target_os = "linux")]
-pub(crate) use flow_metrics::Datagrams;
+pub use error::EngineError;
 #[cfg(target_os = "linux")]
 pub use programs::use_program;
 pub use words::is_random;
-#[cfg(target_os = "linux")]
-pub(crate) use words::{Initiating, Responding, connection_seed, ends, source};
 
 /// Outcome of one repetition.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -51,20 +53,6 @@ pub struct Run {
     pub hash: Option<u64>,
     /// True if the host was too slow for the path, so that the metrics describe the host.
     pub is_host_limited: bool,
-}
-
-/// Why a repetition cannot run.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum EngineError {
-    /// The engine does not understand a word, or not this value.
-    #[error("{0}")]
-    Word(String),
-    /// This host or this program cannot run the engine; the text has the remedy.
-    #[error("{0}")]
-    Unavailable(String),
-    /// The programs of the repetition failed.
-    #[error("{0}")]
-    Failed(String),
 }
 
 /// Runs repetitions.

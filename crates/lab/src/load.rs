@@ -28,7 +28,8 @@ use std::time::{Duration, Instant};
 use rdt_emulator::child_seed;
 use rdt_udp::{TcpInfo, clock};
 
-use crate::engine::{EngineError, connection_seed, ends, source};
+use crate::engine::error::EngineError;
+use crate::engine::words::{connection_seed, ends, source};
 use crate::flow::{Flow, FlowKind};
 pub(crate) use counts::{CA_CWR, CA_LOSS, CA_RECOVERY, Counts, FlowCounts, Received, Sample, Sent};
 use network::End;

@@ -4,7 +4,7 @@ use rdt_sim::{NodeId, Simulation, WireId};
 use rdt_transport::{ConnectionConfig, ConnectionSetConfig};
 
 use super::EngineError;
-use super::virtual_time::{Observers, Placed, route};
+use super::placed::{Observers, Placed, route};
 use super::words::{
     Initiating, Responding, application, connection, connection_seed, ends, flow_error, read_policy, sender,
     server, start,

@@ -13,7 +13,7 @@ use super::flow_metrics::{
     Datagrams, Delivered, FlowMetrics, Received, bin_start, equal_lengths, keeps_series, link_name, of_flows,
     padded,
 };
-use super::virtual_time::{Observers, Placed};
+use super::placed::{Observers, Placed};
 use super::words::sender;
 use crate::cell::{Physics, path_config};
 use crate::experiment::Measure;

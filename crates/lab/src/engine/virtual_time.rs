@@ -4,15 +4,16 @@ use std::time::Duration;
 
 use rdt_emulator::{Direction, Path, child_seed};
 use rdt_program::Stop;
-use rdt_sim::{LimitRecorder, Marks, NodeId, Recorder, Simulation, WindowRecorder, WireId};
-use rdt_transport::Observer;
+use rdt_sim::{Simulation, WireId};
 
-use super::flow_metrics::{fixed_warm_up, keeps_series};
+use super::flow_metrics::keeps_series;
+use super::placed::{Observers, Placed, route};
 use super::words::{
-    application, check, connection_seed, is_random, read_policy, sender, server, shares_air, source, start,
+    application, check_source, connection_seed, flow_error, is_random, read_policy, sender, server,
+    shares_air, source, start,
 };
 use super::{Engine, EngineError, Run, both_ways, metrics};
-use crate::cell::{Cell, Physics};
+use crate::cell::{Cell, EngineKind, Physics};
 use crate::experiment::Measure;
 use crate::flow::{Flow, FlowKind, UDP_HEADERS};
 
@@ -20,30 +21,6 @@ use crate::flow::{Flow, FlowKind, UDP_HEADERS};
 const LIMIT: Duration = Duration::from_secs(24 * 3600);
 
 pub(super) struct VirtualTime;
-
-pub(super) struct Placed<'a> {
-    pub(super) flow: &'a Flow,
-    pub(super) start: Duration,
-    /// Node that sends: a sender, a source, or one with a connection.
-    pub(super) from: NodeId,
-    /// Node that receives: a server, a sink, or one with a connection.
-    pub(super) to: NodeId,
-    /// True if both nodes have one connection, with another flow the other way.
-    pub(super) both_ways: bool,
-    /// Observers of the sender. `None` for a source.
-    pub(super) observers: Option<Observers>,
-}
-
-/// Observers of one sender. Clones share their results.
-#[derive(Clone)]
-pub(super) struct Observers {
-    pub(super) samples: Recorder,
-    pub(super) marks: Marks,
-    /// Reasons for which it waited.
-    pub(super) limits: LimitRecorder,
-    /// Reductions and growth of its window.
-    pub(super) window: WindowRecorder,
-}
 
 impl Engine for VirtualTime {
     fn run(
@@ -90,6 +67,28 @@ impl Engine for VirtualTime {
         metrics::airtime(physics, &mut run.metrics);
         Ok(run)
     }
+}
+
+/// Returns an error for the first word or value that the engines of virtual time cannot apply.
+fn check(physics: &Physics) -> Result<(), EngineError> {
+    for flow in &physics.flows {
+        both_ways::check(physics, flow)?;
+        if flow.kind == FlowKind::Udp {
+            check_source(flow)?;
+        } else if physics.engine == EngineKind::Packets {
+            return Err(flow_error(flow, "the engine 'packets' has no transport: use kind = \"udp\""));
+        } else {
+            sender(flow, 0)?.validate().map_err(|error| flow_error(flow, error))?;
+        }
+    }
+    for link in &physics.links {
+        if let Some(file) = link.trace_files().first() {
+            return Err(EngineError::Word(format!(
+                "the trace {file} must be part of the experiment: give the rate in steps"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Adds the links. Those that share their air are between the stations 0 and 1, 1 and 2, and so on
@@ -150,51 +149,11 @@ fn place<'a>(
     Ok(Placed { flow, start, from, to, both_ways: false, observers })
 }
 
-/// Connects the nodes of a flow by the links, backwards for a reversed flow.
-pub(super) fn route(
-    flow: &Flow,
-    (from, to): (NodeId, NodeId),
-    wires: &[WireId],
-    simulation: &mut Simulation,
-) {
-    let (near, far) = if flow.reverse { (to, from) } else { (from, to) };
-    simulation.route_over(near, far, wires);
-}
-
-impl Observers {
-    /// Creates a sender's observers. Without stored series, samples after a warm-up are summarised.
-    pub(super) fn new(
-        simulation: &Simulation,
-        limits: LimitRecorder,
-        (flow, start): (&Flow, Duration),
-        measure: &Measure,
-    ) -> Self {
-        let samples = match fixed_warm_up(flow, start, measure).filter(|_| !keeps_series(measure)) {
-            Some(from) => Recorder::summarising(simulation.epoch(), measure.series, from),
-            None => Recorder::new(simulation.epoch(), measure.series),
-        };
-        let marks = Marks::new(simulation.epoch());
-        Self { samples, marks, limits, window: WindowRecorder::default() }
-    }
-
-    /// Returns the observer to attach, which shares its results with these.
-    pub(super) fn attached(&self) -> Box<dyn Observer> {
-        let all: Vec<Box<dyn Observer>> = vec![
-            Box::new(self.samples.clone()),
-            Box::new(self.marks.clone()),
-            Box::new(self.limits.clone()),
-            Box::new(self.window.clone()),
-        ];
-        Box::new(all)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use rdt_emulator::spec::PathSpec;
 
     use super::*;
-    use crate::cell::EngineKind;
     use crate::experiment::WarmUp;
     use crate::flow::Reads;
 

@@ -15,8 +15,8 @@ use rdt_transport::{
     RtoPolicy, SenderConfig, WindowConfig,
 };
 
-use super::{EngineError, both_ways};
-use crate::cell::{EngineKind, Physics, path_config};
+use super::EngineError;
+use crate::cell::{Physics, path_config};
 use crate::flow::{DEFAULT_PACKET, Flow, FlowKind, Reads, Spacing, UDP_HEADERS};
 
 /// Payload of a datagram of a flow that sets neither `size` nor `packet`, bytes.
@@ -38,28 +38,6 @@ const START_CHILD: u64 = 1 << 32;
 
 pub(super) fn flow_error(flow: &Flow, message: impl std::fmt::Display) -> EngineError {
     EngineError::Word(format!("flow {}: {message}", flow.name))
-}
-
-/// Returns an error for the first word or value that the engines of virtual time cannot apply.
-pub(super) fn check(physics: &Physics) -> Result<(), EngineError> {
-    for flow in &physics.flows {
-        both_ways::check(physics, flow)?;
-        if flow.kind == FlowKind::Udp {
-            check_source(flow)?;
-        } else if physics.engine == EngineKind::Packets {
-            return Err(flow_error(flow, "the engine 'packets' has no transport: use kind = \"udp\""));
-        } else {
-            sender(flow, 0)?.validate().map_err(|error| flow_error(flow, error))?;
-        }
-    }
-    for link in &physics.links {
-        if let Some(file) = link.trace_files().first() {
-            return Err(EngineError::Word(format!(
-                "the trace {file} must be part of the experiment: give the rate in steps"
-            )));
-        }
-    }
-    Ok(())
 }
 
 /// True if the air of a link is that of other links too.
@@ -290,6 +268,7 @@ fn piece(size: u32, mtu: u32) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cell::EngineKind;
 
     fn is_random_path(path: &str, cc: &str) -> bool {
         let links = vec![PathSpec::from_toml(path).expect("a path")];

@@ -8,7 +8,7 @@ use rdt_sim::Arrived;
 use rdt_udp::TcpInfo;
 use serde::{Deserialize, Serialize};
 
-use crate::engine::Datagrams;
+use crate::engine::flow_metrics::Datagrams;
 
 /// States of the congestion control as `TCP_INFO` numbers them (`TCP_CA_` of linux/tcp.h): reduced
 /// by ECN or the host's queue, fast recovery, recovery after a timeout.

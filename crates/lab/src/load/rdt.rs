@@ -21,7 +21,7 @@ use super::counts::{CA_RECOVERY, RdtCounters, Sample};
 use super::network::End;
 use super::tcp::{RATE_INTERVAL, due, readable};
 use super::{LoadError, SAMPLE_INTERVAL, Shared};
-use crate::engine::{Initiating, Responding};
+use crate::engine::words::{Initiating, Responding};
 
 /// Returns a socket at `end`. Port 0 is any port, for a sender. With `offload` a system call has
 /// many packets (GSO, GRO), and a sender's socket is zero-copy, as in `rdt-send`.
