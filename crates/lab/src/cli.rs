@@ -6,16 +6,22 @@
 //! | `failure.rs` | errors and exit codes |
 //! | `load.rs` | experiments from files and from the program, folders of results |
 //! | `output.rs` | the standard output |
+//! | `files.rs` | files of reports and figures |
+//! | `folder.rs` | one folder of results |
+//! | `page.rs` | the report on folders of results |
+//! | `shards.rs` | names and number of shards, the line that runs missing ones |
+//! | `shell.rs` | words and programs of a shell |
 //! | `list.rs` | `list`, `show`, `plan` |
 //! | `run.rs` | `run` |
 //! | `homework.rs` | programs of students, secret seeds, points |
-//! | `verdicts.rs` | `claims`, and the text at the end of `run` |
+//! | `claims.rs` | `claims` |
+//! | `verdicts.rs` | verdicts of an experiment, and their exit code |
 //! | `expected.rs` | expected values beside measured ones |
 //! | `report.rs` | `report`, `limits`, `export` |
 //! | `rows.rs` | `export --rows`, and columns of all tables of repetitions |
 //! | `parquet.rs` | `export --parquet` (feature `parquet`) |
 //! | `status.rs` | `status` |
-//! | `scale.rs` | `scale`, and the number of shards of a folder |
+//! | `scale.rs` | `scale` |
 //! | `merge.rs` | `merge` |
 //! | `compare.rs` | `compare` |
 //! | `sweep.rs` | `sweep` |
@@ -24,22 +30,28 @@
 //! | `doctor.rs` | `doctor` |
 
 mod args;
+mod claims;
 mod compare;
 mod doctor;
 mod expected;
 mod failure;
+mod files;
+mod folder;
 mod homework;
 mod import;
 mod list;
 mod load;
 mod merge;
 mod output;
+mod page;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod report;
 mod rows;
 mod run;
 mod scale;
+mod shards;
+mod shell;
 mod status;
 mod sweep;
 mod trace;
@@ -156,7 +168,7 @@ fn dispatch(command: Command) -> Result<u8, Failure> {
         Command::Show(args) => list::show(&args),
         Command::Plan(args) => list::plan(&args),
         Command::Run(args) => run::run(&args),
-        Command::Claims(args) => verdicts::claims(&args),
+        Command::Claims(args) => claims::claims(&args),
         Command::Limits(args) => report::limits(&args),
         Command::Status(args) => status::status(&args),
         Command::Compare(args) => compare::compare(&args),

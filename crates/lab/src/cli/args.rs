@@ -1,7 +1,8 @@
-//! Commands, exit codes, and arguments that several commands have.
+//! Commands and exit codes.
 
 use clap::{Parser, Subcommand};
 
+use super::claims::ClaimsArgs;
 use super::compare::CompareArgs;
 use super::doctor::DoctorArgs;
 use super::import::ImportArgs;
@@ -13,8 +14,6 @@ use super::scale::ScaleArgs;
 use super::status::StatusArgs;
 use super::sweep::SweepArgs;
 use super::trace::TraceArgs;
-use super::verdicts::ClaimsArgs;
-use crate::cell::EngineKind;
 use crate::record::TOOL;
 
 const WORDS: &str = "\
@@ -129,28 +128,6 @@ pub(super) struct LoadArgs {
     pub(super) time_to: Option<std::path::PathBuf>,
 }
 
-/// Parses the name of an engine.
-pub(super) fn engine(text: &str) -> Result<EngineKind, String> {
-    text.parse().map_err(|()| {
-        let words = EngineKind::ALL.map(EngineKind::word).join(", ");
-        format!("there is no engine '{text}': choose one of {words}")
-    })
-}
-
-/// Limit on the number of shards.
-pub(super) const MAX_SHARDS: u32 = 10_000;
-
-/// Parses `I/N`: index from 0, and number of shards.
-pub(super) fn shard(text: &str) -> Result<(u32, u32), String> {
-    let parts =
-        text.split_once('/').and_then(|(index, count)| Some((index.parse().ok()?, count.parse().ok()?)));
-    parts.filter(|(index, count)| index < count && *count <= MAX_SHARDS).ok_or_else(|| {
-        format!(
-            "'{text}' is no shard of up to {MAX_SHARDS}: write 0/4 for the first of four, 3/4 for the last"
-        )
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;
@@ -187,14 +164,6 @@ mod tests {
             for argument in command.get_arguments() {
                 assert!(argument.get_help().is_some(), "{} {}", command.get_name(), argument.get_id());
             }
-        }
-    }
-
-    #[test]
-    fn shards_count_from_zero() {
-        assert_eq!(shard("3/4"), Ok((3, 4)));
-        for wrong in ["4/4", "1", "a/b", "-1/4", "0/0", "0/4000000000"] {
-            assert!(shard(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -1,15 +1,14 @@
 //! `rdt-lab compare`: two folders of results, cell by cell.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
 use super::failure::{CLAIM_FAILS, Failure, INCOMPLETE};
-use super::verdicts::of_folder;
+use super::folder::{nearest_metric, of_folder};
 use super::{output, talk};
 use crate::cell::{Cell, levels_json, levels_text};
-use crate::experiment::suggest;
 use crate::report::metrics::{self, Better};
 use crate::report::scale::Unit;
 use crate::results::Results;
@@ -155,18 +154,6 @@ fn nothing(args: &CompareArgs, results: &Results, no_cells: bool) -> Failure {
     }
     let nearest = nearest_metric(&args.by, results);
     Failure::Usage(format!("no cell of {a} and {b} has the metric '{}'; {nearest}", args.by))
-}
-
-/// Returns the end of a sentence about an unknown metric: the nearest one, or all.
-pub(super) fn nearest_metric(name: &str, results: &Results) -> String {
-    let metrics: BTreeSet<&str> = results
-        .records
-        .values()
-        .flatten()
-        .flat_map(|(_, record)| record.metrics.keys())
-        .map(String::as_str)
-        .collect();
-    suggest(name, metrics)
 }
 
 fn pairs<'a>(before: &'a Results, after: &Results, metric: &str) -> Vec<Pair<'a>> {

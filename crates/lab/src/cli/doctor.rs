@@ -9,11 +9,10 @@ use serde_json::json;
 
 use super::failure::Failure;
 use super::output;
-use super::run::cores;
-use super::scale::in_path;
+use super::shell::in_path;
 use crate::cell::{Cell, EngineKind, Physics};
 use crate::engine::{engine, holds};
-use crate::run::host::{QUIET_SHARE, used_share};
+use crate::run::host::{QUIET_SHARE, cores, used_share};
 
 /// Congestion controls that the experiments of the program ask the kernel for.
 const CONTROLS: [&str; 3] = ["reno", "cubic", "bbr"];

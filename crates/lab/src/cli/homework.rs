@@ -9,26 +9,30 @@ use sha2::{Digest as _, Sha256};
 
 use super::failure::Failure;
 use super::output;
-use super::run::RunArgs;
 use crate::cell::hex;
 use crate::claim::Judgement;
 use crate::experiment::Command;
 
 /// Returns the text of an experiment with the client and the seed of the command line.
-pub(super) fn given(name: &str, text: String, args: &RunArgs) -> Result<String, Failure> {
+pub(super) fn given(
+    name: &str,
+    text: String,
+    client: Option<&str>,
+    seed_file: Option<&Path>,
+) -> Result<String, Failure> {
     let mut text = text;
-    if let Some(client) = &args.client {
+    if let Some(client) = client {
         if !text.lines().any(|line| table_of(line) == Some("command")) {
             return Err(Failure::Usage(format!(
                 "{name} has no table [command], which --client needs: add it, or leave --client out"
             )));
         }
         // A JSON string is a TOML string too.
-        let mut words = vec![("client", serde_json::Value::from(client.as_str()).to_string())];
+        let mut words = vec![("client", serde_json::Value::from(client).to_string())];
         words.push((Command::CLIENT_HASH, format!("\"{}\"", hash_of_files(client))));
         text = with_words(&text, "command", &words);
     }
-    if let Some(file) = &args.seed_file {
+    if let Some(file) = seed_file {
         text = with_words(&text, "design", &[("seed", seed(file)?.to_string())]);
     }
     Ok(text)

@@ -62,7 +62,7 @@ pub(super) struct PlanArgs {
     #[arg(long, conflicts_with = "experiments")]
     all: bool,
     /// Plan only these engines, such as virtual,packets [default: all of the experiment]
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = super::args::engine)]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = super::load::engine)]
     engine: Vec<EngineKind>,
     /// Print JSON, one object for each experiment
     #[arg(long)]

@@ -59,6 +59,14 @@ pub(super) fn text(name: &str) -> Result<(String, String), Failure> {
     Ok((name.to_owned(), text))
 }
 
+/// Parses the name of an engine.
+pub(super) fn engine(text: &str) -> Result<EngineKind, String> {
+    text.parse().map_err(|()| {
+        let words = EngineKind::ALL.map(EngineKind::word).join(", ");
+        format!("there is no engine '{text}': choose one of {words}")
+    })
+}
+
 /// Reads and plans an experiment. An empty list of engines means all of the experiment.
 pub(super) fn load(name: &str, engines: &[EngineKind]) -> Result<Loaded, Failure> {
     let (name, text) = text(name)?;

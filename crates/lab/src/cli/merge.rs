@@ -8,10 +8,9 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::failure::Failure;
+use super::folder::{campaign, keep_experiment};
 use super::load::{Loaded, load, results_in};
-use super::output;
-use super::run::keep_experiment;
-use super::{talk_all, verdicts};
+use super::{output, talk_all};
 use crate::cell::CellId;
 use crate::journal::{JOURNAL_FOLDER, Store, copy_series, encode, write_whole};
 use crate::record::Record;
@@ -73,7 +72,7 @@ fn one(sources: &[PathBuf], target: &Path, args: &MergeArgs) -> Result<(), Failu
     refuse_other_journals(target)?;
     let loaded = same_experiment(sources)?;
     let store = Store::read(sources)?;
-    verdicts::campaign(&loaded, &sources[0]).check_seeds(&store)?;
+    campaign(&loaded, &sources[0]).check_seeds(&store)?;
     talk_all(&store.remarks());
     write(&store, target, args.canonical).map_err(|error| Failure::Write(target.to_owned(), error))?;
     keep_experiment(target, &loaded.experiment)?;

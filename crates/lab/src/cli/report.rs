@@ -1,24 +1,19 @@
-//! `rdt-lab report`, `limits` and `export`, and the report at the end of `run`.
+//! `rdt-lab report`, `limits` and `export`.
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
 use super::failure::Failure;
+use super::files::{files, write};
+use super::folder::of_folder;
 use super::load::all_results;
 use super::output;
+use super::page::{REPORT_FILE, page, sections, whole};
 use super::rows::Form;
-use super::verdicts::{judged, of_folder};
-use crate::experiment::builtin;
-use crate::journal::write_whole;
-use crate::report::export::{csv, gnuplot, xplot};
-use crate::report::{self, Bound, LIMITS, Place, Report, Scene, Section, Subject, html, section, svg, text};
-use crate::run::EXPERIMENT_FILE;
-
-/// Name of the report in a folder of results.
-pub(super) const REPORT_FILE: &str = "report.html";
+use crate::report::{self, Bound, LIMITS, Scene, Subject, text};
 
 const LIMITS_HELP: &str = "\
 Each flow's life is divided by what kept it from sending faster; the shares sum to 100 %:
@@ -122,53 +117,6 @@ pub(super) struct ExportArgs {
     parquet: bool,
 }
 
-fn sections(given: &[PathBuf]) -> Result<Vec<Section>, Failure> {
-    let mut sections = Vec::new();
-    for folder in all_results(given)? {
-        let (loaded, results) = of_folder(&folder)?;
-        let judgements = judged(&loaded, &results);
-        let shipped = builtin().iter().find(|it| it.text == loaded.experiment.text);
-        let name = shipped.map_or(EXPERIMENT_FILE, |it| it.id);
-        let mut engines: Vec<&str> = results.cells.iter().map(|cell| cell.physics.engine.word()).collect();
-        engines.dedup();
-        let command = format!("rdt-lab run {name} --engine {}", engines.join(","));
-        let subject = Subject {
-            experiment: &loaded.experiment,
-            results: &results,
-            judgements: &judgements,
-            command: &command,
-        };
-        let mut section = section(&subject);
-        if let Some(shipped) = shipped {
-            shipped.id.clone_into(&mut section.name);
-        }
-        sections.push(section);
-    }
-    Ok(sections)
-}
-
-fn whole(given: &[PathBuf]) -> Result<Report, Failure> {
-    let sections = sections(given)?;
-    let title = match &sections[..] {
-        [one] => one.title.clone(),
-        several => format!("Results of {} experiments", several.len()),
-    };
-    Ok(Report { title, sections })
-}
-
-/// Writes a file that appears whole or not at all.
-pub(super) fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Failure> {
-    let written = write_whole(path, |file| fs::write(file, content));
-    written.map_err(|error| Failure::Create(path.to_owned(), error))
-}
-
-/// Writes the page for folders of results, and returns the report.
-pub(super) fn page(given: &[PathBuf], path: &Path) -> Result<Report, Failure> {
-    let report = whole(given)?;
-    write(path, html(&report))?;
-    Ok(report)
-}
-
 pub(super) fn report(args: &ReportArgs) -> Result<u8, Failure> {
     if args.text {
         output::text(&text(&whole(&args.folders)?))?;
@@ -178,26 +126,6 @@ pub(super) fn report(args: &ReportArgs) -> Result<u8, Failure> {
     page(&args.folders, &path)?;
     output::text(&format!("The report is {}\n", path.display()))?;
     Ok(0)
-}
-
-/// Returns the files of a figure, each with its ending and content. `wanted` selects the kinds
-/// `svg`, `csv`, `gnuplot` and `xplot`.
-pub(super) fn files(scene: &Scene, wanted: impl Fn(&str) -> bool) -> Vec<(String, String)> {
-    let mut files = Vec::new();
-    if wanted("svg") {
-        files.push(("svg".to_owned(), svg(scene, Place::File)));
-    }
-    if wanted("csv") {
-        files.push(("csv".to_owned(), csv(scene)));
-    }
-    if wanted("gnuplot") {
-        files.extend(["gp", "dat"].map(str::to_owned).into_iter().zip(gnuplot(scene)));
-    }
-    if wanted("xplot") {
-        let panels = (0..scene.panels.len()).filter_map(|i| Some((i, xplot(scene, i)?)));
-        files.extend(panels.map(|(i, text)| (format!("{}.xpl", i + 1), text)));
-    }
-    files
 }
 
 pub(super) fn limits(args: &LimitsArgs) -> Result<u8, Failure> {

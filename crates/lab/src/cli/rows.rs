@@ -9,9 +9,9 @@ use rdt_program::json::{seed, versioned};
 use serde_json::{Value as Json, json};
 
 use super::failure::Failure;
+use super::folder::of_folder;
 use super::load::all_results;
 use super::output;
-use super::verdicts::of_folder;
 use crate::cell::levels_json;
 use crate::record::Record;
 use crate::report::export;

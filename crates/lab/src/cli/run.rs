@@ -13,17 +13,18 @@ use rdt_udp::clock;
 use serde_json::json;
 
 use super::failure::{Failure, INCOMPLETE, gravest};
+use super::folder::keep_experiment;
 use super::load::{Loaded, parse, text};
+use super::page::{REPORT_FILE, page};
+use super::shards::agree_on_shards;
 use super::verdicts::{Detail, code_of_repetitions};
-use super::{homework, output, report, scale, talk, talk_all, verdicts};
+use super::{homework, output, talk, talk_all, verdicts};
 use crate::cell::EngineKind;
-use crate::experiment::{Experiment, Until, builtin};
-use crate::plan::Plan;
+use crate::experiment::{Until, builtin};
 use crate::report::sentences;
+use crate::run::host::cores;
 use crate::run::{Campaign, EXPERIMENT_FILE, Finished, Progress};
 
-/// File with the cells of an experiment, one a line, in its folder of results.
-const PLAN_FILE: &str = "plan.ndjson";
 /// Repetitions of each cell with `--quick`.
 const QUICK_REPEATS: u32 = 3;
 /// Interval between lines or events of progress where there is no terminal.
@@ -59,7 +60,7 @@ pub(super) struct RunArgs {
     pub(super) all: bool,
     /// Run only with these engines, such as virtual,packets [default: those of the experiment in
     /// virtual time; if it has none, all of its engines, but not with --all]
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = super::args::engine)]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = super::load::engine)]
     pub(super) engine: Vec<EngineKind>,
     /// Command line for {client} in the table [command] of the experiment, such as './a.out
     /// --fast'. If a file that it names changes, its repetitions run again
@@ -79,7 +80,7 @@ pub(super) struct RunArgs {
     #[arg(short = 'j', long = "jobs", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(super) jobs: Option<u16>,
     /// Run shard I, from 0, of N: 0/16 to 15/16. A shard has whole cells; implies --only-run
-    #[arg(long, value_name = "I/N", value_parser = super::args::shard)]
+    #[arg(long, value_name = "I/N", value_parser = super::shards::shard)]
     pub(super) shard: Option<(u32, u32)>,
     /// Folder for results; each experiment has its own folder in it
     #[arg(short, long, value_name = "DIR", default_value = "results")]
@@ -136,8 +137,8 @@ pub(super) fn run(args: &RunArgs) -> Result<u8, Failure> {
     if !args.only_run && args.shard.is_none() {
         let took = clock::now().duration_since(started);
         let folders: Vec<_> = loaded.iter().map(|it| args.output.join(&it.experiment.name)).collect();
-        let path = args.output.join(report::REPORT_FILE);
-        let report = report::page(&folders, &path)?;
+        let path = args.output.join(REPORT_FILE);
+        let report = page(&folders, &path)?;
         if !args.json {
             let place = path.display().to_string();
             output::text(&sentences(&report.sections, took, &place))?;
@@ -150,7 +151,7 @@ pub(super) fn run(args: &RunArgs) -> Result<u8, Failure> {
 /// none of these engines.
 fn chosen(name: &str, args: &RunArgs) -> Result<Option<Loaded>, Failure> {
     let (name, text) = text(name)?;
-    let text = homework::given(&name, text, args)?;
+    let text = homework::given(&name, text, args.client.as_deref(), args.seed_file.as_deref())?;
     let whole = parse(&name, &text, &[])?;
     let has = |engine: &EngineKind| whole.experiment.engines.contains(engine);
     let engines: Vec<EngineKind> = if args.engine.is_empty() {
@@ -184,7 +185,7 @@ fn one(loaded: &Loaded, args: &RunArgs, detail: Detail, stop: &Stop) -> Result<u
     let folder = args.output.join(&loaded.experiment.name);
     keep_experiment(&folder, &loaded.experiment)?;
     if let Some((_, count)) = args.shard {
-        scale::agree_on_shards(&folder, count)?;
+        agree_on_shards(&folder, count)?;
     }
     let campaign = Campaign {
         experiment: &loaded.experiment,
@@ -242,24 +243,6 @@ fn summary(finished: &Finished, folder: &Path, elapsed: Duration) -> String {
         finished.ran,
         folder.display()
     )
-}
-
-/// Writes the experiment's file and the list of its cells into its folder of results, unless they
-/// are there.
-pub(super) fn keep_experiment(folder: &Path, experiment: &Experiment) -> Result<(), Failure> {
-    let plan = Plan::new(experiment, &[]).map_err(|error| Failure::Usage(error.to_string()))?;
-    fs::create_dir_all(folder).map_err(|error| Failure::Create(folder.to_owned(), error))?;
-    for (name, text) in [(PLAN_FILE, &plan.to_ndjson()), (EXPERIMENT_FILE, &experiment.text)] {
-        let path = folder.join(name);
-        if !fs::read_to_string(&path).is_ok_and(|there| there == *text) {
-            report::write(&path, text)?;
-        }
-    }
-    Ok(())
-}
-
-pub(super) fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 /// Returns the name of this host, for the journal.

@@ -1,13 +1,12 @@
 //! `rdt-lab scale`: the job script or manifest of an experiment in shards.
 
-use std::path::{Path, PathBuf};
-use std::{env, fs, io};
+use std::path::Path;
 
-use super::args::MAX_SHARDS;
 use super::failure::Failure;
 use super::load::{Loaded, load};
+use super::shards::MAX_SHARDS;
+use super::shell::shell_word;
 use super::{output, talk};
-use crate::run::EXPERIMENT_FILE;
 
 /// Least time limit of a job, minutes.
 const MIN_MINUTES: u64 = 10;
@@ -74,18 +73,6 @@ pub(super) fn scale(args: &ScaleArgs) -> Result<u8, Failure> {
         Target::K8s => kubernetes(args, &loaded),
     })?;
     Ok(0)
-}
-
-/// Returns an argument for a shell, in single quotes if it needs any.
-pub(super) fn shell_word(text: &str) -> Result<String, Failure> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
-    if text.chars().all(is_plain) {
-        return Ok(text.to_owned());
-    }
-    if text.contains(['\'', '\n']) {
-        return Err(Failure::Usage(format!("the name {text:?} cannot stand in a script: rename the file")));
-    }
-    Ok(format!("'{text}'"))
 }
 
 /// Returns the time limit of a shard's job, minutes: for the most repetitions of the cells of the
@@ -184,68 +171,4 @@ spec:
 ",
         image = args.image,
     )
-}
-
-/// Returns the line for a shell that runs shards of the experiment in a folder of results. `None`
-/// if a run would not write into this folder, because it has another name than the experiment.
-pub(super) fn resume(folder: &Path, name: &str, shards: &[u32], count: u32) -> Option<String> {
-    if folder.file_name()? != name {
-        return None;
-    }
-    let results = match folder.parent()? {
-        empty if empty.as_os_str().is_empty() => Path::new("."),
-        parent => parent,
-    };
-    let file = shell_word(folder.join(EXPERIMENT_FILE).to_str()?).ok()?;
-    let results = shell_word(results.to_str()?).ok()?;
-    let list = |separator: &str| shards.iter().map(u32::to_string).collect::<Vec<_>>().join(separator);
-    Some(if in_path("sbatch").is_some() {
-        let array = list(",");
-        format!("rdt-lab scale slurm {file} --shards {count} | RESULTS={results} sbatch --array={array}")
-    } else {
-        let shards = list(" ");
-        format!("for i in {shards}; do rdt-lab run {file} -o {results} --shard $i/{count} --only-run; done")
-    })
-}
-
-/// Returns the file of a program in a folder of `PATH`.
-pub(super) fn in_path(name: &str) -> Option<PathBuf> {
-    let folders = env::var_os("PATH")?;
-    env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
-}
-
-/// Name of the file with the number of shards, in a folder of results.
-const SHARDS_FILE: &str = "shards";
-
-/// Returns the number of shards of a folder. `None` if no shard was run in it.
-pub(super) fn shards_of(folder: &Path) -> Option<u32> {
-    fs::read_to_string(folder.join(SHARDS_FILE)).ok()?.trim().parse().ok()
-}
-
-/// Records the number of shards of a folder, or compares it with the recorded one.
-pub(super) fn agree_on_shards(folder: &Path, wanted: u32) -> Result<(), Failure> {
-    let path = folder.join(SHARDS_FILE);
-    let failed = |error| Failure::Create(path.clone(), error);
-    if !path.exists() {
-        // A link cannot replace a file, so of several tasks that start at once the first one wins.
-        let unfinished = folder.join(format!("{SHARDS_FILE}.{}", std::process::id()));
-        fs::write(&unfinished, format!("{wanted}\n")).map_err(failed)?;
-        let linked = fs::hard_link(&unfinished, &path);
-        let placed = match linked {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => fs::rename(&unfinished, &path),
-            _ => fs::remove_file(&unfinished),
-        };
-        placed.map_err(failed)?;
-    }
-    match shards_of(folder) {
-        Some(found) if found != wanted => Err(Failure::Data(format!(
-            "{} has results of {found} shards and this run has {wanted}: run --shard I/{found}, or choose a new folder",
-            folder.display()
-        ))),
-        Some(_) => Ok(()),
-        None => Err(Failure::Data(format!(
-            "{} has no number of shards: write the number of the runs so far into it, or remove the file",
-            path.display()
-        ))),
-    }
 }

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::args::MAX_SHARDS;
 use super::failure::{Failure, INCOMPLETE};
+use super::folder::{of_experiment, read_folder};
 use super::load::{Loaded, load, results_in};
-use super::verdicts::{of_experiment, read_folder};
-use super::{output, scale};
+use super::output;
+use super::shards::{self, MAX_SHARDS};
 use crate::cell::{Cell, CellId, levels_json, levels_text};
 use crate::experiment::Until;
 use crate::journal::Store;
@@ -86,7 +86,7 @@ pub(super) fn status(args: &StatusArgs) -> Result<u8, Failure> {
         let plan = &state.loaded.plan;
         let missing: Vec<(&Cell, u32)> =
             plan.distinct().map(|cell| (cell, lacks(cell.id))).filter(|(_, lacks)| *lacks > 0).collect();
-        state.shards = args.shards.or_else(|| scale::shards_of(&state.folder)).map(|count| {
+        state.shards = args.shards.or_else(|| shards::shards_of(&state.folder)).map(|count| {
             let shards = (0..).zip(plan.shards(count));
             let wanting = shards.filter(|(_, cells)| cells.iter().any(|cell| lacks(cell.id) > 0));
             (count, wanting.map(|(index, _)| index).collect())
@@ -142,7 +142,7 @@ impl State {
     fn resume(&self) -> Option<String> {
         let (count, shards) = self.shards.as_ref()?;
         let name = &self.loaded.experiment.name;
-        if shards.is_empty() { None } else { scale::resume(&self.folder, name, shards, *count) }
+        if shards.is_empty() { None } else { shards::resume(&self.folder, name, shards, *count) }
     }
 
     fn object(&self, wanted: &Wanted<'_>, missing: &[(&Cell, u32)]) -> Value {

@@ -6,11 +6,10 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::compare::nearest_metric;
 use super::failure::Failure;
+use super::folder::{keep_experiment, nearest_metric, of_folder};
 use super::output;
-use super::run::{RunArgs, keep_experiment, run};
-use super::verdicts::of_folder;
+use super::run::{RunArgs, run};
 use crate::cell::{EngineKind, hex, levels_json};
 use crate::experiment::Experiment;
 use crate::report::scale::Unit;
@@ -55,7 +54,7 @@ pub(super) struct SweepArgs {
     #[arg(long, value_name = "METRIC", default_value = "goodput")]
     by: String,
     /// Engine: virtual, packets, kernel or real
-    #[arg(long, value_name = "NAME", default_value = "virtual", value_parser = super::args::engine)]
+    #[arg(long, value_name = "NAME", default_value = "virtual", value_parser = super::load::engine)]
     engine: EngineKind,
     /// Repetitions of each cell, 1 to 100000
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]

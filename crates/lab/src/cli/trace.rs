@@ -4,8 +4,9 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use super::failure::Failure;
-use super::scale::shell_word;
-use super::{output, report, talk_all};
+use super::files::{files, write};
+use super::shell::shell_word;
+use super::{output, talk_all};
 use crate::report::html;
 use crate::trace::{Choice, Trace, analyse, connection, limits, list, remarks, report as page, table};
 
@@ -89,7 +90,7 @@ pub(super) fn trace(args: &TraceArgs) -> Result<u8, Failure> {
         return export(&trace, &choice, folder);
     }
     if let Some(path) = &args.output {
-        report::write(path, html(&page(&trace, &choice)))?;
+        write(path, html(&page(&trace, &choice)))?;
         output::text(&format!("The report is {}\n", path.display()))?;
         return Ok(0);
     }
@@ -128,8 +129,8 @@ fn export(trace: &Trace, choice: &Choice, folder: &Path) -> Result<u8, Failure> 
     fs::create_dir_all(folder).map_err(|error| Failure::Create(folder.to_owned(), error))?;
     let mut count = 0;
     for scene in page(trace, choice).sections.iter().flat_map(|section| &section.figures) {
-        for (end, content) in report::files(scene, |_| true) {
-            report::write(&folder.join(format!("{}.{end}", scene.id)), content)?;
+        for (end, content) in files(scene, |_| true) {
+            write(&folder.join(format!("{}.{end}", scene.id)), content)?;
             count += 1;
         }
     }

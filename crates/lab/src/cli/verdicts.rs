@@ -1,49 +1,16 @@
-//! `rdt-lab claims`, and the text at the end of `run`.
-
-use std::path::{Path, PathBuf};
+//! Verdicts of an experiment, for `claims` and the end of `run`.
 
 use serde_json::{Value, json};
 
 use super::failure::{CLAIM_FAILS, Failure, INCOMPLETE, REPETITIONS_FAILED, UNDECIDED, gravest};
-use super::load::{Loaded, all_results, load, results_in};
-use super::{expected, homework, output, talk, talk_all};
+use super::load::Loaded;
+use super::{expected, homework, output};
 use crate::agreement::{self, Agreement, agreements};
 use crate::cell::levels_json;
 use crate::claim::{Expectation, Judgement, Verdict, judge};
 use crate::experiment::Expect;
-use crate::journal::Store;
 use crate::report::expected_values;
 use crate::results::Results;
-use crate::run::{Campaign, EXPERIMENT_FILE};
-
-const HELP: &str = "\
-A claim holds or fails if the repetitions show it, with a probability of error of 5 % for all
-claims of an experiment together. Else it is undecided, or not measured if the results lack its
-cells or metrics.
-
-Exit codes: 0 all claims hold; 1 a claim fails, or an expected value that must be met is not;
-2 repetitions failed; 3 a claim, or such a value, was not measured; 4 a claim is undecided (only
-with --strict).
-With several of these, the first of 2, 1, 3, 4.
-
-Examples:
-  rdt-lab claims results/000-a                 every verdict, with estimate and interval
-  rdt-lab claims results --strict              all experiments; fails if one claim is undecided
-  rdt-lab claims results --json | jq 'select(.verdict == \"fails\")'";
-
-#[derive(Debug, clap::Args)]
-#[command(after_help = HELP)]
-pub(super) struct ClaimsArgs {
-    /// Folders of results, or folders of such folders
-    #[arg(value_name = "DIR", required = true)]
-    folders: Vec<PathBuf>,
-    /// Fail with code 4 if a claim is undecided
-    #[arg(long)]
-    strict: bool,
-    /// Print JSON, one object a line
-    #[arg(long)]
-    json: bool,
-}
 
 /// Detail in which the verdicts of an experiment are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -217,75 +184,4 @@ fn line(experiment: &str, it: &Judgement) -> Value {
         "points": it.reached(),
         "points_possible": it.points,
     })
-}
-
-/// Returns the experiment of a folder of results with the engines of its results, the results, and
-/// remarks about torn lines.
-pub(super) fn read_folder(folder: &Path) -> Result<(Loaded, Results, Vec<String>), Failure> {
-    let within = results_in(folder)?;
-    if within != [folder] {
-        return Err(Failure::Usage(format!(
-            "{} has results of several experiments: name one of its folders, such as {}",
-            folder.display(),
-            within[0].display()
-        )));
-    }
-    let file = folder.join(EXPERIMENT_FILE);
-    let store = Store::read(&[folder.to_owned()])?;
-    let remarks = store.remarks();
-    let (loaded, results) = of_experiment(&file.display().to_string(), folder, store)?;
-    Ok((loaded, results, remarks))
-}
-
-/// Returns the experiment and the results of a folder, and prints remarks about torn lines.
-pub(super) fn of_folder(folder: &Path) -> Result<(Loaded, Results), Failure> {
-    let (loaded, results, remarks) = read_folder(folder)?;
-    talk_all(&remarks);
-    Ok((loaded, results))
-}
-
-/// Returns an experiment with the engines of the results in a store, and these results. Without
-/// results the engines are those of virtual time.
-pub(super) fn of_experiment(name: &str, folder: &Path, store: Store) -> Result<(Loaded, Results), Failure> {
-    let mut engines: Vec<_> = store.records().map(|record| record.engine).collect();
-    engines.sort_unstable();
-    engines.dedup();
-    let mut loaded = load(name, &[])?;
-    engines.retain(|engine| loaded.experiment.engines.contains(engine));
-    if engines.is_empty() {
-        engines = loaded.experiment.engines.iter().copied().filter(|engine| engine.is_virtual()).collect();
-    }
-    if !engines.is_empty() {
-        loaded = load(name, &engines)?;
-    }
-    let results = campaign(&loaded, folder).results(store)?;
-    Ok((loaded, results))
-}
-
-/// Returns a campaign that reads results and runs nothing.
-pub(super) fn campaign<'a>(loaded: &'a Loaded, folder: &'a Path) -> Campaign<'a> {
-    Campaign {
-        experiment: &loaded.experiment,
-        plan: &loaded.plan,
-        folder,
-        siblings: &[],
-        threads: 1,
-        shard: None,
-        host: String::new(),
-    }
-}
-
-pub(super) fn claims(args: &ClaimsArgs) -> Result<u8, Failure> {
-    let mut worst = 0;
-    for folder in all_results(&args.folders)? {
-        let (loaded, results) = of_folder(&folder)?;
-        for remark in results.remarks() {
-            talk(&format!("{}: {remark}", loaded.experiment.name));
-        }
-        let repetitions: usize = results.records.values().map(std::collections::BTreeMap::len).sum();
-        let summary = format!("{repetitions} repetitions in {}", folder.display());
-        let detail = if args.json { Detail::Json } else { Detail::All };
-        worst = gravest(worst, print(&loaded, &results, detail, args.strict, &summary)?);
-    }
-    Ok(worst)
 }

@@ -114,6 +114,11 @@ fn sleep(time: Duration) {
     std::thread::sleep(time);
 }
 
+/// Returns the number of threads that this host runs at once.
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
 /// Samples CPU use for [`SAMPLE_TIME`] and returns the busy share of the CPUs in this process's
 /// affinity mask. `None` if the system does not report it.
 pub(crate) fn used_share() -> Option<f64> {
