@@ -14,7 +14,6 @@ use std::time::Duration;
 use rdt_udp::clock;
 use socket2::{Domain, Socket, Type};
 
-pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_rdt-emu");
 /// Environment variable with the parameters of both ends ([`Wish`]).
 pub(crate) const VARIABLE: &str = "RDT_TCP";
 /// TCP port of the counting server.

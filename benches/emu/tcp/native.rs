@@ -10,7 +10,9 @@ use std::time::Duration;
 use rdt_udp::clock;
 use serde_json::Value;
 
-use crate::flow::{self, Flow, PROGRAM, VARIABLE, Wish};
+use crate::flow::{self, Flow, VARIABLE, Wish};
+
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_rdt-emu");
 
 /// Environment variable with the options of `rdt-send`.
 const OPTIONS: &str = "RDT_NATIVE";

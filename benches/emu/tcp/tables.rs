@@ -3,8 +3,8 @@
 use std::env;
 use std::process::{Command, Stdio};
 
-use crate::flow::{self, Flow, PROGRAM, VARIABLE, Wish};
-use crate::native;
+use crate::flow::{self, Flow, VARIABLE, Wish};
+use crate::native::{self, PROGRAM};
 
 /// Path of the throughput table.
 const LINK: [&str; 3] = ["--rtt=20ms", "--rate=100mbit", "--queue=1bdp"];

@@ -136,6 +136,7 @@ impl Link {
     }
 
     /// Removes and returns the next packet whose due time is not after `now`.
+    #[inline]
     pub fn pop(&mut self, now: Instant) -> Option<Delivery> {
         if self.managed.is_some() {
             self.settle(now, self.delay.least());

@@ -72,6 +72,7 @@ impl Loss {
     ///
     /// Models with memory ([`Loss::Bounded`], [`Loss::GilbertElliott`]) replay all earlier packets,
     /// which takes time in proportion to `index`. A link keeps the state of the model instead.
+    #[inline]
     pub fn decide(&self, seed: u64, direction: Direction, index: u64) -> bool {
         self.decide_at(Duration::ZERO, seed, direction, index)
     }

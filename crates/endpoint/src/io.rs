@@ -37,6 +37,10 @@ impl Io {
         }
     }
 
+    #[cfg_attr(
+        not(feature = "emulator"),
+        expect(clippy::unnecessary_wraps, reason = "an emulated network has none")
+    )]
     fn udp(&self) -> Option<&UdpPort> {
         match self {
             Self::Udp(port) => Some(port),
@@ -45,6 +49,10 @@ impl Io {
         }
     }
 
+    #[cfg_attr(
+        not(feature = "emulator"),
+        expect(clippy::unnecessary_wraps, reason = "an emulated network has none")
+    )]
     fn udp_mut(&mut self) -> Option<&mut UdpPort> {
         match self {
             Self::Udp(port) => Some(port),

@@ -30,6 +30,10 @@ impl Wait {
     }
 
     /// Returns a waker that interrupts the poll of the socket. `None` on an emulated network.
+    #[cfg_attr(
+        not(feature = "emulator"),
+        expect(clippy::unnecessary_wraps, reason = "an emulated network has none")
+    )]
     pub(super) fn driver_waker(&self) -> Option<Arc<DriverWaker>> {
         match self {
             Self::Socket(waiter) => Some(Arc::new(DriverWaker {

@@ -235,7 +235,7 @@ fn p_values_equal_those_of_scipy() {
         match verdict {
             Some(verdict) => assert_eq!(it.verdict, verdict, "{claim}"),
             None => {
-                assert!(matches!(it.verdict, Verdict::Undecided { needs } if needs > 6), "{claim}: {it:?}")
+                assert!(matches!(it.verdict, Verdict::Undecided { needs } if needs > 6), "{claim}: {it:?}");
             }
         }
     }

@@ -57,7 +57,9 @@ fn random_designs_draw_without_repetition() {
             let distinct: BTreeSet<String> = drawn.iter().cloned().collect();
             assert_eq!((drawn.len(), distinct.len()), (wanted, wanted), "seed {seed}");
             assert!(distinct.is_subset(&whole), "{distinct:?}");
-            drawn.into_iter().for_each(|cell| *seen.entry(cell).or_insert(0) += 1);
+            for cell in drawn {
+                *seen.entry(cell).or_insert(0) += 1;
+            }
         }
         // Each of 12 cells is drawn 40 * wanted / 12 times on average; 4.5 standard deviations are
         // allowed.
@@ -170,7 +172,9 @@ fn seeds_of_repetitions_never_meet() {
         for rep in 0..500 {
             let of_cells: BTreeSet<u64> = plan.cells.iter().map(|cell| plan.seed(cell, rep)).collect();
             assert_eq!(of_cells.len(), if seeds == "common" { 1 } else { 12 }, "{seeds} {rep}");
-            of_cells.iter().for_each(|seed| assert!(seen.insert(*seed), "{seeds}: {seed} is there twice"));
+            for seed in of_cells {
+                assert!(seen.insert(seed), "{seeds}: {seed} is there twice");
+            }
         }
         assert_eq!(plan.is_paired(), seeds == "common");
     }

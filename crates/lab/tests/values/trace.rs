@@ -94,7 +94,9 @@ fn fast_retransmission_has_times_by_hand() {
 #[test]
 fn backed_off_timeouts_have_times_by_hand() {
     let mut capture = Capture::new();
-    [100, 1_100, 3_100, 7_100].into_iter().for_each(|at_ms| capture.data(at_ms, 0));
+    for at_ms in [100, 1_100, 3_100, 7_100] {
+        capture.data(at_ms, 0);
+    }
     capture.ack(7_140, 1);
     let connection = capture.connection();
     figures(
@@ -325,7 +327,7 @@ fn times_do_not_depend_on_the_format() {
     }
     // pcapng: microseconds without the option, else powers of ten, or of two with the highest bit.
     for (resolution, units) in
-        [(None, 1_000_000), (Some(6), 1_000_000), (Some(9), 1_000_000_000), (Some(0x80 | 20), 1 << 20)]
+        [(None, 1_000_000), (Some(6), 1_000_000), (Some(9), 1_000_000_000), (Some(0x94), 1 << 20)]
     {
         let connection = only(pcapng(resolution, units, &packets));
         near(figure(&connection, 0, "rtt-max"), 0.043, 1e-4);
@@ -502,7 +504,9 @@ fn cut_files_keep_all_packets_before_the_cut() {
     let packets = fast_retransmission().ip();
     let whole = pcap(RAW, &packets);
     let mut ends = vec![24];
-    packets.iter().for_each(|(_, packet)| ends.push(ends[ends.len() - 1] + 16 + packet.len()));
+    for (_, packet) in &packets {
+        ends.push(ends[ends.len() - 1] + 16 + packet.len());
+    }
     for cut in (24..=whole.len()).step_by(7).chain(ends.iter().copied()) {
         let trace = analyse(Cursor::new(whole[..cut].to_vec()), None).expect("a capture");
         let complete = ends.iter().filter(|end| **end <= cut).count() - 1;

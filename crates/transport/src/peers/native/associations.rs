@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rdt_crypto::{Aead, AssociationSecret, PublicKey, Received, ReplayWindow, ResetToken, SecretId};
 
-use super::granted::Granted;
+use super::granted::{Granted, LIFETIME};
 use super::half_open::Candidate;
 use super::{AddressKey, ConnectionSet, ResponderConfig};
 use crate::connection::{
@@ -16,11 +16,6 @@ use crate::peers::Admittee;
 use crate::sender::earlier;
 use crate::wire::native::{Hello, Open, REFUSE_LEN, encode_refuse};
 
-/// Time after which the initiator stops using an association, so that further connections have the
-/// forward secrecy of a new handshake.
-pub(super) const LIFETIME: Duration = Duration::from_secs(3600);
-/// Further time in which the responder takes OPENs sent before. Initiators repeat them for less.
-pub(super) const GRACE: Duration = Duration::from_secs(300);
 /// Largest number of connections of an association.
 const MAX_CONNECTIONS: u64 = 1 << 16;
 /// Bytes in all connections, both directions, after which the initiator stops using an association.

@@ -6,8 +6,13 @@ use std::time::{Duration, Instant};
 
 use rdt_crypto::{Aead, AssociationSecret, PublicKey, Received, ReplayWindow, SecretId};
 
-use super::associations::{GRACE, LIFETIME};
 use crate::wire::native::Instead;
+
+/// Time after which the initiator stops using an association, so that further connections have the
+/// forward secrecy of a new handshake.
+pub(super) const LIFETIME: Duration = Duration::from_secs(3600);
+/// Further time in which the responder takes OPENs sent before. Initiators repeat them for less.
+const GRACE: Duration = Duration::from_secs(300);
 
 /// Largest number of associations that a side keeps as responder: 2 MiB.
 const MAX_GRANTED: usize = 4096;
