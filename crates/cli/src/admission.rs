@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use rdt_crypto::{PublicKey, ResetKey, StaticKey};
 use rdt_endpoint::host_id;
+use rdt_program::Failure;
 use rdt_server::Server;
 use rdt_transport::{Admittee, ConnectionConfig, ConnectionSetConfig, ResponderConfig};
 use rdt_trust::{Gate, Surroundings, TicketUse, TrustError, identity, os_entropy, reachable};
 use rdt_udp::{Remote, clock};
 
-use crate::Failure;
 use crate::args::{RecvArgs, WireArg};
 use crate::output::log::EventLog;
 

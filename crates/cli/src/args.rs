@@ -11,6 +11,7 @@ pub(crate) mod target;
 mod values;
 
 use clap::ValueEnum;
+use rdt_program::Failure;
 use rdt_udp::UdpOptions;
 
 pub(crate) use link::LinkArgs;
@@ -19,8 +20,6 @@ pub(crate) use positional::Positional;
 pub(crate) use recv::RecvArgs;
 pub(crate) use send::SendArgs;
 pub(crate) use values::share;
-
-use crate::Failure;
 
 /// State of a feature that a user can turn off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

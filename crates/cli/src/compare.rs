@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser;
 use rdt_program::Console;
+use rdt_program::Failure;
 use rdt_program::json::{EventStamp, SCHEMA_VERSION};
 use rdt_udp::clock;
 use serde_json::{Value, json};
 
-use crate::Failure;
 use crate::args::share;
 use crate::exit::{DATA, WORSE};
 

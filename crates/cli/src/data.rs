@@ -5,12 +5,13 @@ use std::fs::File;
 use std::io::{self, Stdin};
 use std::path::Path;
 
+use rdt_program::Failure;
 use rdt_sim::payload;
 use rdt_udp::Waker;
 
+use crate::args::SendArgs;
 use crate::output::status::Status;
 use crate::source::{DwordArray, Piped, Source, file_source};
-use crate::{Failure, SendArgs};
 
 pub(crate) enum Data {
     /// The first bytes of the array, or the array without end, and the line that says so.

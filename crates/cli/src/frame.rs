@@ -1,10 +1,9 @@
 //! Frame of `rdt-send`, the same for transfers that their receiver stores and for those that are
 //! measured alone: the data, the receiver, one transfer or several at once, the end.
 
-use rdt_program::{Console, Stop};
+use rdt_program::{Console, Failure, Stop};
 use serde_json::Value;
 
-use crate::Failure;
 use crate::args::target::Target;
 use crate::args::{Given, SendArgs};
 use crate::data::Data;
@@ -45,7 +44,9 @@ pub(crate) fn run(kind: &impl Kind) -> Result<(), Failure> {
         new_status().summary(kind.unopened(new_status(), &failure));
         failure
     };
-    let found = find(kind, &status).map_err(unopened)?;
+    let start_local = || kind.start_local();
+    let found =
+        find(args, &kind.host().value, kind.is_encrypted(), start_local, &status).map_err(unopened)?;
     let finish = || found.local.as_ref().map_or(Ok(None), Local::finish);
     let stop = Stop::default();
     stop.on_interrupt();

@@ -6,15 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use rdt_crypto::PublicKey;
-use rdt_program::{Stop, host_port, talk};
+use rdt_program::{Failure, Stop, host_port, talk};
 use rdt_transport::{InitiatorConfig, Phase, TransferError};
 use rdt_trust::{Dialer, Remote, Surroundings};
 use rdt_udp::{BufferOccupancy, SocketError, clock};
 
-use crate::Failure;
+use crate::args::SendArgs;
 use crate::args::target::Target;
 use crate::exit::transfer_failure;
-use crate::frame::Kind;
 use crate::output::receiver_report::ReceiverReport;
 use crate::output::status::Status;
 
@@ -57,10 +56,16 @@ impl Local {
 
 /// Resolves HOST and reads the files of keys, or starts the receiver in this process. Without
 /// encryption, any key of the receiver is good.
-pub(crate) fn find(kind: &impl Kind, status: &Status) -> Result<Found, Failure> {
-    let (remote, addresses) = match &kind.host().value {
+pub(crate) fn find(
+    args: &SendArgs,
+    host: &Target,
+    is_encrypted: bool,
+    start_local: impl FnOnce() -> Result<Local, Failure>,
+    status: &Status,
+) -> Result<Found, Failure> {
+    let (remote, addresses) = match host {
         Target::Local => {
-            let local = kind.start_local()?;
+            let local = start_local()?;
             let initiator = InitiatorConfig { remote: local.key, ..InitiatorConfig::default() };
             let addresses = vec![local.address];
             return Ok(Found { addresses, initiator, dialer: None, local: Some(local) });
@@ -70,8 +75,8 @@ pub(crate) fn find(kind: &impl Kind, status: &Status) -> Result<Found, Failure> 
             (Remote::Host { host: host.clone(), port: *port }, lookup(host, *port, status)?)
         }
     };
-    let dial = || kind.args().0.trust.dialer(&remote, &surroundings());
-    let dialer = kind.is_encrypted().then(dial).transpose()?.map(Arc::new);
+    let dial = || args.trust.dialer(&remote, &surroundings());
+    let dialer = is_encrypted.then(dial).transpose()?.map(Arc::new);
     let initiator = dialer.as_deref().map(Dialer::initiator).unwrap_or_default();
     Ok(Found { addresses, initiator, dialer, local: None })
 }

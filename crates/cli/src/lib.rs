@@ -106,7 +106,6 @@ mod source;
 
 use args::{RecvArgs, SendArgs};
 use compare::CompareArgs;
-use rdt_program::Failure;
 pub use resources::processor_time;
 
 use std::ffi::OsString;
@@ -114,7 +113,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser as _};
 use rdt_program::signals::survive_file_size_limit;
-use rdt_program::{rejection, start_logging};
+use rdt_program::{Failure, rejection, start_logging};
 
 /// Version in the format in which the reference receiver prints its own.
 pub(crate) const VERSION: &str =

@@ -5,11 +5,10 @@ use std::thread;
 use std::time::Duration;
 
 use rdt_program::json::seed;
-use rdt_program::{Console, talk};
+use rdt_program::{Console, Failure, talk};
 use rdt_transport::SenderStats;
 use serde_json::{Value, json};
 
-use crate::Failure;
 use crate::args::SendArgs;
 use crate::exit::SOFTWARE;
 use crate::output::format::{megabytes, ms, rate_bps, seconds_and_kbps};

@@ -23,14 +23,14 @@ use crate::output::counters::{link_lines, socket_json, stats_json};
 use crate::output::format::megabytes;
 use crate::output::log::{EventLog, LogForm};
 use crate::output::sockets::{limit_line, overflow_line, received_line, warnings};
+use crate::resources;
 use crate::socket::{self, FLUSH_TIMEOUT, bind_asked};
-use crate::{Failure, resources};
 use app::ReceiverApp;
 use metrics::{Published, Totals};
 use rdt_program::exit::IO;
 use rdt_program::files::raise_descriptor_limit;
 use rdt_program::json::{self, nanos};
-use rdt_program::{Stop, threads};
+use rdt_program::{Failure, Stop, threads};
 use store::{Output, Store, is_stdout};
 
 /// Time of busy-polling before a link's deadline: the kernel wakes threads up to this much late.

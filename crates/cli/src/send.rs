@@ -11,13 +11,12 @@ mod transfer;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rdt_program::{Console, Stop};
+use rdt_program::{Console, Failure, Stop};
 use rdt_transport::{ConfigError, FramePool, Sender, SenderConfig, SenderStats, Wire};
 use rdt_trust::{TrustError, os_entropy};
 use rdt_udp::clock;
 use serde_json::Value;
 
-use crate::Failure;
 use crate::args::form::Form;
 use crate::args::target::Target;
 use crate::args::{Given, SendArgs};

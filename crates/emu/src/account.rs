@@ -1,10 +1,8 @@
 //! Accounts of a relay: packet counters and delays of each direction, while it runs and at the end.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rdt_emulator::{DelayHistogram, Direction, Ledger};
-
-use crate::paths::Paths;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Account {
@@ -37,19 +35,6 @@ pub(crate) struct DestinationName {
 
 /// Account of one destination's path.
 pub(crate) type DestinationAccount = (DestinationName, [Account; 2]);
-
-pub(crate) struct Accounts<'a> {
-    pub(crate) paths: &'a Paths,
-    /// Forward first.
-    pub(crate) lanes: [&'a Lane; 2],
-}
-
-impl Accounts<'_> {
-    /// Copies the accounts until `now`, forward first, which takes some microseconds.
-    pub(crate) fn copy(&self, now: Instant) -> [Account; 2] {
-        self.lanes.map(|lane| self.paths.account(lane, now))
-    }
-}
 
 /// Counters of one direction for packets that the link delivered.
 #[derive(Debug)]

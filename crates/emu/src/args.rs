@@ -3,8 +3,6 @@
 #![allow(clippy::doc_markdown, reason = "the comments are the text of --help, where $RDT_PEER is not code")]
 
 use std::ffi::OsString;
-#[cfg(target_os = "linux")]
-use std::net::Ipv4Addr;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -14,6 +12,7 @@ use rdt_emulator::parse_duration;
 use crate::calibrate::{CalibrateArgs, load_generator::Flood};
 use crate::calibration::CalibrationArgs;
 use crate::destinations::PathsArgs;
+use crate::internet::Internet;
 use crate::output::OutputArgs;
 use crate::proxy::ProxyArgs;
 use crate::sim::SimArgs;
@@ -109,7 +108,7 @@ pub(crate) enum Command {
     /// Runs inside the namespaces; started by `run`.
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
-    Inside(InsideArgs),
+    Inside(crate::run::stage::InsideArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -152,77 +151,6 @@ pub(crate) struct RunArgs {
     // Required after `--`: otherwise a mistyped option would be taken as the command.
     #[arg(value_name = "CMD", required = true, last = true)]
     pub(crate) command: Vec<OsString>,
-}
-
-/// NAT program of `--internet`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Internet {
-    /// The first one that is installed.
-    Auto,
-    Slirp4netns,
-    Pasta,
-}
-
-/// Arguments of the hidden `inside` command.
-#[cfg(target_os = "linux")]
-#[derive(Debug, Clone, clap::Args)]
-pub(crate) struct InsideArgs {
-    #[arg(long)]
-    pub(crate) stage: crate::run::Stage,
-    /// Descriptor of the control socket to `run`.
-    #[arg(long, value_parser = clap::value_parser!(i32).range(3..))]
-    pub(crate) control: std::os::fd::RawFd,
-    #[arg(long)]
-    pub(crate) mtu: u32,
-    #[arg(long)]
-    pub(crate) ipv6: bool,
-    /// Creates a user namespace.
-    #[arg(long)]
-    pub(crate) user_namespace: bool,
-    /// Makes the command the foreground process of the terminal.
-    #[arg(long)]
-    pub(crate) foreground: bool,
-    /// Address of the near end, where the command runs.
-    #[arg(long)]
-    pub(crate) near: Ipv4Addr,
-    /// Address of the far end, for the command.
-    #[arg(long)]
-    pub(crate) peer: Ipv4Addr,
-    /// Further addresses of the far end, each as NAME=ADDRESS.
-    #[arg(long)]
-    pub(crate) also: Vec<String>,
-    #[arg(long)]
-    pub(crate) internet: Option<crate::run::Tool>,
-    #[arg(long)]
-    pub(crate) server: Option<OsString>,
-    #[arg(required = true, last = true)]
-    pub(crate) command: Vec<OsString>,
-}
-
-#[cfg(target_os = "linux")]
-impl InsideArgs {
-    pub(crate) fn to_arguments(&self) -> Vec<OsString> {
-        let mut arguments: Vec<OsString> = vec![
-            format!("--stage={:?}", self.stage).to_lowercase().into(),
-            format!("--control={}", self.control).into(),
-            format!("--mtu={}", self.mtu).into(),
-            format!("--near={}", self.near).into(),
-            format!("--peer={}", self.peer).into(),
-        ];
-        arguments.extend(self.ipv6.then(|| "--ipv6".into()));
-        arguments.extend(self.user_namespace.then(|| "--user-namespace".into()));
-        arguments.extend(self.foreground.then(|| "--foreground".into()));
-        arguments.extend(self.also.iter().map(|also| format!("--also={also}").into()));
-        arguments.extend(self.internet.map(|tool| format!("--internet={}", tool.name()).into()));
-        if let Some(server) = &self.server {
-            let mut argument = OsString::from("--server=");
-            argument.push(server);
-            arguments.push(argument);
-        }
-        arguments.push("--".into());
-        arguments.extend(self.command.iter().cloned());
-        arguments
-    }
 }
 
 #[cfg(test)]

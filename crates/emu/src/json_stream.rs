@@ -15,7 +15,8 @@ use rdt_program::json::EventStamp;
 use rdt_udp::clock;
 use serde_json::{Value, json};
 
-use crate::account::{Account, Accounts, DestinationAccount, DestinationName};
+use crate::account::{Account, DestinationAccount, DestinationName};
+use crate::accounts::Accounts;
 use crate::json;
 use crate::relay::{Event, Observer};
 

@@ -8,7 +8,7 @@
 //! | destinations | `destinations.rs` | paths by destination: `--to`, description files; `check` |
 //! | port | `port.rs` | one end of a path, where real packets enter and leave; their buffers |
 //! | relay, observer | `relay.rs` | loop in real time: a path between two ports; its events |
-//! | account | `account.rs` | counters of a relay, by direction |
+//! | account | `account.rs`, `accounts.rs` | counters of a relay, by direction |
 //! | control socket | `control_socket.rs` | `--control` and `set`: path changes (Unix) |
 //! | waiter | `waiter.rs` | waiting for a packet, a deadline or the end |
 //! | report | `report.rs`, `json.rs` | account as text, and as JSON |
@@ -24,6 +24,7 @@
 //! | `run` | `run/` | command in a network namespace behind a TUN pair (Linux) |
 
 mod account;
+mod accounts;
 mod args;
 #[cfg(target_os = "linux")]
 mod calibrate;
@@ -33,6 +34,7 @@ mod capture;
 mod control_socket;
 mod destinations;
 mod host;
+mod internet;
 mod json;
 mod json_stream;
 mod metrics;

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use rdt_emulator::{Delivery, Direction, Dropped, LateDrop, Packet};
 use rdt_udp::clock;
 
-use crate::account::{Account, Accounts, Lane};
+use crate::account::{Account, Lane};
+use crate::accounts::Accounts;
 use crate::paths::{Change, Changes, Paths};
 use crate::port::{Buffers, Port, Sent};
 use crate::waiter::Wait;

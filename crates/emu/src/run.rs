@@ -22,8 +22,9 @@
 //! | netlink | `netlink.rs` | requests to the kernel for them |
 //! | device | `tun.rs`, `ecn.rs` | packets from and to the kernel |
 //! | control | `control.rs` | messages between `run` and `init` |
+//! | stage | `stage.rs` | arguments of the processes inside |
 //! | signals | `signals.rs` | signals through a descriptor |
-//! | NAT | `nat.rs` | program that connects the far end to the network of the host |
+//! | NAT | `nat.rs`, `tool.rs` | program that connects the far end to the host's network |
 //! | programs | `programs.rs` | start of CMD and the server |
 //! | resolver | `resolver.rs` | name server of the programs; lookups that fail |
 //! | terminal | `terminal.rs` | foreground process group |
@@ -42,32 +43,24 @@ mod permission_errors;
 mod programs;
 mod resolver;
 mod signals;
+pub(crate) mod stage;
 mod supervise;
 mod terminal;
+mod tool;
 mod tun;
 
-pub(crate) use nat::Tool;
 pub use netlink::Netlink;
 pub(crate) use supervise::run;
 
 use std::io;
 
 use crate::Failure;
-use crate::args::InsideArgs;
 use crate::talk;
 use control::{Control, Message};
 use rdt_program::exit;
 use rustix::event::{PollFd, Timespec, poll};
 use rustix::io::Errno;
-
-/// Stage of the start inside the namespaces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Stage {
-    /// Creates the namespaces, and starts the `Init` stage in them.
-    Enter,
-    /// First process of the namespaces.
-    Init,
-}
+use stage::{InsideArgs, Stage};
 
 /// Runs the hidden `inside` command. Reports errors to the outer process.
 pub(crate) fn inside(args: &InsideArgs) -> u8 {

@@ -3,12 +3,12 @@
 
 use std::path::Path;
 
+use rdt_program::Failure;
 use rdt_transport::Wire as Format;
 
 use super::positional::{Positional, WindowArg};
 use super::target::Target;
 use super::{Given, SendArgs, WireArg, usage};
-use crate::Failure;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Form<'a> {

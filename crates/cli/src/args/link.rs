@@ -6,11 +6,11 @@ use clap::Args;
 use rdt_emulator::{
     Bitrate, QueueLimit, QueueSize, parse_bitrate, parse_duration, parse_probability, parse_queue_size,
 };
+use rdt_program::Failure;
 use rdt_transport::wire::native::LinkRequest;
 
 use super::values::{named, ppb, whole};
 use super::{Given, given, usage};
-use crate::Failure;
 
 pub(super) const HEADING: &str =
     "Link to emulate (HOST local, or a receiver that emulates; for the native format)";

@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use clap::Args;
+use rdt_program::Failure;
 use rdt_transport::congestion::Algorithm;
 use rdt_transport::{AckConfig, LossDetection, LossWindow, RtoPolicy, SenderConfig};
 
 use super::{Switch, usage, values};
-use crate::Failure;
 
 pub(super) const HEADING: &str = "Options of the native format";
 

@@ -1,12 +1,12 @@
 //! The positional arguments W RTT LOSS LINKMBPS: window and link, in the units of the classic
 //! protocol.
 
+use rdt_program::Failure;
 use rdt_transport::LinkProperties;
 use rdt_transport::wire::native::LinkRequest;
 
 use super::values::{ppb, whole, whole_u32};
 use super::{SendArgs, usage};
-use crate::Failure;
 use crate::output::format::short;
 
 /// Default of `--buffer` minus the window, packets: room for retransmissions.

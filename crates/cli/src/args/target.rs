@@ -3,11 +3,11 @@
 
 use std::net::SocketAddr;
 
+use rdt_program::Failure;
 use rdt_program::host_port::{self, HostPort};
 use rdt_trust::{Remote, TrustError};
 
 use super::{Given, usage};
-use crate::Failure;
 
 /// UDP port of the classic protocol.
 pub(crate) const DEFAULT_PORT: u16 = 22345;

@@ -6,11 +6,11 @@ use std::ops::RangeBounds;
 use std::time::Duration;
 
 use rdt_emulator::{parse_bitrate, parse_bytes, parse_duration, parse_probability};
+use rdt_program::Failure;
 use rdt_transport::congestion::Algorithm;
 use rdt_transport::{AckConfig, Attempts, LossDetection, LossWindow, StreamName};
 
 use super::{WireArg, usage};
-use crate::Failure;
 
 /// Largest K for which the length of 2^K 32-bit words, in bytes, fits a `u64`.
 const MAX_POWER: u8 = 61;

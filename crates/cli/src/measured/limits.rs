@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use rdt_program::Failure;
 use rdt_transport::{Phase, Waited};
 use rdt_udp::TcpInfo;
 
 use super::stream::Progress;
 use super::transfer::lost;
-use crate::Failure;
 
 /// Blocked time between two samples of `TCP_INFO`.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(5);

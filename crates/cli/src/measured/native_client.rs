@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rdt_endpoint::blocking::{Endpoint, Stream};
 use rdt_endpoint::{Connect, ConnectError, EndpointConfig, StreamError};
+use rdt_program::Failure;
 use rdt_transport::wire::native::CloseReason;
 use rdt_transport::{
     Closed, ConnectionConfig, InitiatorConfig, Phase, RefuseReason, SenderConfig, SenderStats, TransferError,
@@ -18,7 +19,6 @@ use super::message::{Request, Verdict};
 use super::stream::{is_pause, look};
 use super::tcp_client::{exchange, receive};
 use super::transfer::{MeasuredTransfer, NotConnected, lost};
-use crate::Failure;
 use crate::connection::{Protection, idle_timeout};
 use crate::exit::transfer_failure;
 use crate::host::Found;

@@ -2,10 +2,10 @@
 
 use super::Wire;
 use super::datagram::{MAX_DATAGRAM, MIN_DATAGRAM};
-use crate::Failure;
 use crate::args::native::MAX_GIVE_UP;
 use crate::args::usage;
 use crate::args::{SendArgs, target::Target};
+use rdt_program::Failure;
 
 /// Options of `rdt-send` about keys, for encrypted transfers over the network.
 const KEYS: [&str; 3] = ["identity", "known-hosts", "secret-file"];

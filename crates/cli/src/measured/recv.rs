@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rdt_endpoint::blocking::Listener;
+use rdt_program::Failure;
 use rdt_program::Stop;
 use rdt_program::json::nanos;
 use rdt_udp::{AddressedReads, SocketError, clock};
@@ -27,8 +28,8 @@ use crate::args::RecvArgs;
 use crate::host::Local;
 use crate::output::format::{megabytes, rate_bps, seconds_and_kbps};
 use crate::output::log::{EventLog, LogForm, name};
+use crate::resources;
 use crate::socket::bind_asked;
-use crate::{Failure, resources};
 
 /// Limit on peers beside `--max-peers`: each TCP connection and each reverse transfer has a thread.
 pub(super) const MAX_PEERS: usize = 512;

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Instant;
 
-use rdt_program::{Console, Stop, talk};
+use rdt_program::{Console, Failure, Stop, talk};
 use rdt_transport::SenderConfig;
 use rdt_udp::{PollSet, clock};
 use serde_json::Value;
@@ -13,7 +13,6 @@ use super::message::{CONGESTION, Request};
 use super::options::check_send;
 use super::transfer::MeasuredTransfer;
 use super::{Wire, native_client, recv, tcp_client, udp_client};
-use crate::Failure;
 use crate::args::target::Target;
 use crate::args::{Given, NativeArgs, SendArgs};
 use crate::data::Data;

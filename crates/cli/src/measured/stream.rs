@@ -3,11 +3,11 @@
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
+use rdt_program::Failure;
 use rdt_program::Stop;
 use rdt_udp::clock;
 
 use super::connection::Connection;
-use crate::Failure;
 use crate::source::{Fill, Source};
 
 pub(super) const CHUNK: usize = 64 << 10;

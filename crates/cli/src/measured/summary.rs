@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rdt_program::Failure;
 use rdt_program::json::nanos;
 use rdt_transport::SenderStats;
 use serde_json::{Value, json};
@@ -10,7 +11,6 @@ use super::Wire;
 use super::connection::LOOK_INTERVAL;
 use super::message::least_time;
 use super::transfer::MeasuredTransfer;
-use crate::Failure;
 use crate::output::format::{g, rate_bps};
 use crate::output::summary::{
     extend, limit_keys, measured_keys, outcome, protection_keys, quantile_keys, recovery_keys,

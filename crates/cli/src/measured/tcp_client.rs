@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+use rdt_program::Failure;
 use rdt_transport::congestion::Algorithm;
 use rdt_transport::{Phase, SenderStats, TransferError};
 use rdt_trust::AttemptEnd;
@@ -16,7 +17,6 @@ use super::limits::{Blocked, GiveUp};
 use super::message::{ANSWER_BYTES, REPORT_BYTES, REQUEST_BYTES, Report, Request, Verdict};
 use super::stream::{CHUNK, Pace, Progress, SendError, is_pause, look, read_message, send, write_message};
 use super::transfer::{MeasuredTransfer, NotConnected, lost, one_way_stats, system};
-use crate::Failure;
 use crate::exit::transfer_failure;
 use crate::lines::SILENCE;
 use crate::output::rtt_histogram::Recorder;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use rdt_program::Failure;
 use rdt_udp::clock;
 
 use super::connection::{Connection, LOOK_INTERVAL};
@@ -13,7 +14,6 @@ use super::message::{REQUEST_BYTES, Report, Request, Verdict};
 use super::peer_slots::{PeerSlot, PeerSlots};
 use super::recv::{MAX_TIME, Server};
 use super::stream::{CHUNK, Pace, Progress, SendError, is_pause, look, read_message, send, write_message};
-use crate::Failure;
 use crate::source::DwordArray;
 
 /// Time in which a new connection must send its request.

@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use rdt_program::Failure;
 use rdt_program::Stop;
 use rdt_transport::wire::native::CloseReason;
 use rdt_transport::{Phase, SenderConfig, SenderStats, TransferError};
@@ -12,7 +13,6 @@ use rdt_trust::{AttemptEnd, Candidates};
 use rdt_udp::clock;
 
 use super::message::{Report, Verdict};
-use crate::Failure;
 use crate::args::SendArgs;
 use crate::connection::Protection;
 use crate::exit::{Broken, transfer_failure};

@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
+use rdt_program::Failure;
 use rdt_transport::{Phase, SenderStats};
 use rdt_trust::AttemptEnd;
 use rdt_udp::{clock, wildcard_for};
@@ -16,7 +17,6 @@ use super::datagram::{
 use super::message::{Report, Request, TOO_LARGE, Verdict};
 use super::stream::{is_pause, look};
 use super::transfer::{MeasuredTransfer, NotConnected, lost, one_way_stats, system};
-use crate::Failure;
 use crate::output::format::rate_bps;
 
 /// Interval at which an unanswered request, or the end of the data, is sent again.

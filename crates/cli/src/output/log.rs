@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rdt_program::json::{EventStamp, nanos};
-use rdt_program::{Console, Printer, talk, talk_in_background, time};
+use rdt_program::{Console, Failure, Printer, talk, talk_in_background, time};
 use rdt_server::Server;
 use rdt_udp::{Remote, clock};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use super::counters::ledger_json;
 use super::format::{megabytes, rate_bps, seconds_and_kbps};
 use crate::peer::{Format, Peer};
-use crate::{Failure, resources};
+use crate::resources;
 
 /// Mean time between two lines about unknown peers.
 const UNKNOWN_LINE_INTERVAL: Duration = Duration::from_millis(100);

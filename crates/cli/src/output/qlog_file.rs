@@ -6,14 +6,15 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use rdt_program::Failure;
 use rdt_program::files::{create_private, is_same_path};
 use rdt_program::talk;
 use rdt_transport::qlog::{Qlog, QlogConfig};
 use rdt_transport::{Observer, SenderConfig, Wire};
 use rdt_udp::clock;
 
+use crate::args::SendArgs;
 use crate::data::Data;
-use crate::{Failure, SendArgs};
 
 /// Size of the write buffer, bytes.
 const BUFFER: usize = 256 * 1024;

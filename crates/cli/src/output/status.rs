@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rdt_program::Console;
+use rdt_program::Failure;
 use rdt_program::files::create_private;
 use rdt_program::json::{EventStamp, nanos};
 use rdt_transport::congestion::Algorithm;
 use rdt_transport::{Phase, SenderConfig, SenderStats, Wire};
 use serde_json::{Value, json};
 
-use crate::Failure;
 use crate::args::SendArgs;
 use crate::connection::{Protection, payload_size};
 use crate::output::format::{g, rate_bps, seconds_and_kbps, short};

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use rdt_program::Failure;
 use rdt_program::json::{self, nanos};
 use rdt_transport::{SenderConfig, SenderStats, Wire};
 use rdt_udp::Connected;
@@ -17,7 +18,7 @@ use super::status::Status;
 use crate::connection::{Protection, wire_name};
 use crate::exit::close_reason;
 use crate::measure::Measure;
-use crate::{Failure, resources};
+use crate::resources;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChecksumCheck {

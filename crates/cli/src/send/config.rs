@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use rdt_endpoint::files::suggested_name;
+use rdt_program::Failure;
 use rdt_transport::congestion::Algorithm;
 use rdt_transport::{ConfigError, MAX_DATAGRAM, SenderConfig, StreamName, Wire};
 
-use crate::Failure;
 use crate::args::form::Form;
 use crate::args::native::MAX_GIVE_UP;
 use crate::args::target::Target;

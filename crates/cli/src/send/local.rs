@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rdt_crypto::StaticKey;
 use rdt_endpoint::thread::run;
+use rdt_program::Failure;
 use rdt_program::Stop;
 use rdt_server::{LinkMode, Server, ServerConfig};
 use rdt_transport::{ConnectionSetConfig, ReceiverConfig, ResponderConfig, SenderConfig, Wire};
@@ -21,7 +22,7 @@ use crate::output::receiver_report::ReceiverReport;
 use crate::recv::app::ReceiverApp;
 use crate::recv::store::Store;
 use crate::recv::{SPIN_BEFORE_DEADLINE, draw_seed};
-use crate::{Failure, resources, socket};
+use crate::{resources, socket};
 
 /// Starts the receiver. Its memory is the sender's `--memory` or its own default, whichever is
 /// larger. For a native transfer it has a key for this run alone.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rdt_endpoint::thread::{run, send_memory, send_rest};
-use rdt_program::{Console, Stop, talk};
+use rdt_program::{Console, Failure, Stop, talk};
 use rdt_transport::{
     Closed, ConfigError, FramePool, InitiatorConfig, Observer, Phase, SenderConfig, SenderStats,
     TransferError, Wire,
@@ -17,6 +17,7 @@ use rdt_udp::{Connected, SocketError, UdpIo, UdpOptions, UdpStats, Waiter, clock
 use super::app::SenderApp;
 use super::error_text::ErrorContext;
 use super::sending::{Outcome, Sending};
+use crate::args::SendArgs;
 use crate::args::Switch;
 use crate::data::Data;
 use crate::exit::{CHECKSUM, transfer_failure};
@@ -36,7 +37,7 @@ use crate::output::summary::{ChecksumCheck, Summary};
 use crate::output::transfer_bar::TransferBar;
 use crate::parallel::Ended;
 use crate::socket::FLUSH_TIMEOUT;
-use crate::{Failure, SendArgs, resources, socket};
+use crate::{resources, socket};
 
 pub(crate) struct Transfer<S> {
     candidates: Candidates<Closed>,

@@ -13,8 +13,8 @@ use rustix::process::{Signal, getegid, geteuid};
 
 use super::control::{Control, Message};
 use super::permission_errors::Step;
+use super::stage::{InsideArgs, Stage};
 use crate::Failure;
-use crate::args::InsideArgs;
 
 /// Path of the running program, valid even if its file was moved or replaced.
 const THIS_PROGRAM: &str = "/proc/self/exe";
@@ -38,7 +38,7 @@ pub(crate) fn enter(args: &InsideArgs, control: &Control) -> Result<(), Failure>
         .map_err(|errno| Step::Processes.forbidden()(errno.into()))?;
     // Entering a user namespace may reset the parent-death signal, so set it afterwards.
     end_with_parent().map_err(Failure::system("cannot follow the parent"))?;
-    let init = InsideArgs { stage: super::Stage::Init, ..args.clone() };
+    let init = InsideArgs { stage: Stage::Init, ..args.clone() };
     let status = inside(&init).status().map_err(Failure::system("cannot start the first process inside"))?;
     tracing::debug!(%status, "the first process inside ended");
     Ok(())

@@ -22,9 +22,10 @@ use super::network::{self, Beyond, Drops, Shape};
 use super::programs::{self, Listening, Place};
 use super::resolver;
 use super::signals::Signals;
+use super::stage::InsideArgs;
 use super::terminal::Terminal;
+use super::tool;
 use crate::Failure;
-use crate::args::InsideArgs;
 use crate::talk;
 
 const SERVER_START_TIMEOUT: Duration = Duration::from_secs(5);
@@ -118,7 +119,7 @@ impl Init<'_> {
         let mut devices: Vec<OwnedFd> = Vec::new();
         if block == Block::OUTERMOST {
             if let Some(tool) = args.internet.filter(|_| args.ipv6) {
-                self.host6 = tool.passes_ipv6().then_some(nat::HOST6);
+                self.host6 = tool.passes_ipv6().then_some(tool::HOST6);
                 if self.host6.is_none() {
                     talk("--internet: the host has no IPv6 route, so pasta passes only IPv4 on");
                 }
@@ -135,9 +136,9 @@ impl Init<'_> {
             if let Some((tool, host)) = host {
                 let outside = Shape { ipv6: self.host6.is_some(), ..shape };
                 self.connect(Nat::start(tool, outside, &host)?)?;
-                shape.forward_to_nat(nat::DEVICE, block)?;
+                shape.forward_to_nat(tool::DEVICE, block)?;
                 if outside.ipv6 {
-                    network::connect_ipv6(nat::DEVICE, tool, block)?;
+                    network::connect_ipv6(tool::DEVICE, tool, block)?;
                 }
             }
         }
@@ -239,7 +240,7 @@ impl Init<'_> {
     /// Addresses for the command.
     fn place(&self) -> Place {
         let Self { args, destinations, .. } = self;
-        let host = args.internet.map(|_| nat::HOST.into());
+        let host = args.internet.map(|_| tool::HOST.into());
         let hosts = [host, self.host6.map(IpAddr::from)];
         let destinations = destinations.clone();
         Place { local: args.near, peer: args.peer, ipv6: args.ipv6, hosts, destinations }

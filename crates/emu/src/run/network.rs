@@ -10,9 +10,9 @@ use nix::sched::CloneFlags;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, sockopt};
 
 use super::address::{self, Block};
-use super::nat::{FAR6, HOST6, PREFIX6, Tool};
 use super::netlink::{Netlink, Packets};
 use super::permission_errors::Step;
+use super::tool::{FAR6, HOST6, PREFIX6, Tool};
 use super::tun;
 use crate::Failure;
 

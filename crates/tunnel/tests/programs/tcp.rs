@@ -253,8 +253,9 @@ fn lack_of_descriptors_refuses_as_busy() {
         open.push(client(connect.address));
         serve.event("opened");
     }
-    for _ in 0..52 {
-        assert_eq!(kind_of_end(&mut client(connect.address)), Err(ErrorKind::ConnectionReset));
+    let refused: Vec<_> = (0..52).map(|_| client(connect.address)).collect();
+    for mut refused in refused {
+        assert_eq!(kind_of_end(&mut refused), Err(ErrorKind::ConnectionReset));
     }
     drop(open);
     connect.program.signal("INT");
