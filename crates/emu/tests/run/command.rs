@@ -6,7 +6,7 @@ use std::process::Command;
 use rustix::process::geteuid;
 
 use super::helpers::{helper, said};
-use super::running::{code, host_allows, run, run_with, stdout};
+use super::running::{code, host_allows, remarks, run, run_with, stdout};
 
 fn as_str(words: &[String]) -> Vec<&str> {
     words.iter().map(String::as_str).collect()
@@ -160,12 +160,11 @@ fn names_are_looked_up_at_far_end() {
     let look_up = helper("look_up");
     let output = run("-q", &as_str(&look_up)).output();
     assert_eq!(said(&stdout(&output), "found "), "None");
-    let errors = String::from_utf8(output.stderr).unwrap();
-    assert!(errors.starts_with("rdt-emu: a program looked up a name, but "), "{errors}");
-    assert_eq!(errors.lines().count(), 1, "{errors}");
+    let [error] = &remarks(&output)[..] else { panic!("{output:?}") };
+    assert!(error.starts_with("rdt-emu: a program looked up a name, but "), "{error}");
 
     let server = helper("name_server").join(" ");
     let output = run_with(&["-q", "--server", &server], &as_str(&look_up)).output();
     assert_eq!(said(&stdout(&output), "found "), "Some(192.0.2.7:1)", "{output:?}");
-    assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+    assert!(remarks(&output).is_empty(), "{output:?}");
 }

@@ -147,6 +147,15 @@ pub(crate) fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
+/// Returns what the program said, without the remark that this host was busy.
+pub(crate) fn remarks(output: &Output) -> Vec<String> {
+    let all = String::from_utf8(output.stderr.clone()).unwrap();
+    all.lines()
+        .filter(|line| !line.contains("this host, not the link, was the limit"))
+        .map(str::to_owned)
+        .collect()
+}
+
 pub(crate) fn kill(process: u32, signal: rustix::process::Signal) {
     let process = rustix::process::Pid::from_raw(process.cast_signed()).unwrap();
     rustix::process::kill_process(process, signal).unwrap();
