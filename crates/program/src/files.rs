@@ -52,20 +52,6 @@ pub fn raise_descriptor_limit() -> u64 {
     u64::MAX
 }
 
-/// True if this process or the system has too many files open.
-pub fn is_out_of_descriptors(error: &io::Error) -> bool {
-    #[cfg(unix)]
-    {
-        use rustix::io::Errno;
-        matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
-    }
-    #[cfg(not(unix))]
-    {
-        let _ = error;
-        false
-    }
-}
-
 fn exists() -> io::Error {
     io::Error::new(io::ErrorKind::AlreadyExists, "it exists already: --force replaces it")
 }

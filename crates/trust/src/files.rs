@@ -12,8 +12,6 @@ use zeroize::Zeroizing;
 
 use crate::{FileError, LineError};
 
-pub(crate) use rdt_program::files::is_out_of_descriptors;
-
 /// Largest file, bytes: 8,000 known hosts.
 const MAX_BYTES: u64 = 1 << 20;
 /// Time between two attempts to lock a file. Programs hold the lock for less than 1 ms, and longer
@@ -21,6 +19,20 @@ const MAX_BYTES: u64 = 1 << 20;
 const LOCK_INTERVAL: Duration = Duration::from_millis(2);
 /// Attempts to lock a file: for 3 s.
 const LOCK_ATTEMPTS: u32 = 1500;
+
+/// True if this process or the system has too many files open.
+pub fn is_out_of_descriptors(error: &io::Error) -> bool {
+    #[cfg(unix)]
+    {
+        use rustix::io::Errno;
+        matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = error;
+        false
+    }
+}
 
 /// Returns the folder of identity and known hosts: `$XDG_CONFIG_HOME/rdt`, else `~/.config/rdt`.
 pub fn config_folder() -> Result<PathBuf, FileError> {
@@ -69,6 +81,7 @@ pub(crate) fn open(path: &Path, options: &mut OpenOptions, forbid: Forbid) -> Re
 }
 
 /// Checks that only the user has access to a file with a secret. A pipe needs no check.
+#[cfg(feature = "options")]
 pub(crate) fn check_secret(path: &Path, file: &File) -> Result<(), FileError> {
     let metadata = file.metadata().map_err(refused("read", path))?;
     if metadata.is_file() { system::check(path, &metadata, Forbid::All) } else { Ok(()) }

@@ -93,7 +93,7 @@ pub use candidates::{ADDRESS_GIVE_UP, Attempt, AttemptEnd, Candidates, bind_or_a
 pub use dialer::{ChangedKeyProof, Dialer};
 pub use error::{ChangedKey, TrustError};
 pub use file_error::{FileError, LineError};
-pub use files::config_folder;
+pub use files::{config_folder, is_out_of_descriptors};
 pub use gate::{Gate, TicketUse};
 pub use identity::{load_identity, load_or_create_identity};
 pub use known_hosts::{Known, KnownHosts};

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use rdt_endpoint::files::{PartialFile, name_of_peer};
-use rdt_program::files::is_out_of_descriptors;
+use rdt_trust::is_out_of_descriptors;
 
 use super::writer::Sink;
 use super::{Busy, Stored, Transfer};
