@@ -1,5 +1,6 @@
 //! Times of day, as the programs write and read them.
 
+use std::env;
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -25,13 +26,17 @@ pub fn from_rfc3339(text: &str) -> Option<Duration> {
     u64::try_from(read.unix_time()).ok().map(Duration::from_secs)
 }
 
-/// Returns the time of day in the format of the reference receiver's log, in the time zone of `TZ`
-/// or of this host, and in UTC if neither can be read.
+/// Returns the time of day in the format of the reference receiver's log, in the time zone of `TZ`,
+/// or without it of this host. UTC if the zone cannot be read, and on systems other than Unix.
 pub fn local() -> String {
-    static ZONE: LazyLock<TimeZone> = LazyLock::new(|| TimeZone::local().unwrap_or_else(|_| TimeZone::utc()));
+    static ZONE: LazyLock<TimeZone> = LazyLock::new(|| zone(env::var("TZ").ok().as_deref()));
     let seconds = i64::try_from(clock::unix_time_s()).unwrap_or(i64::MAX);
     let offset = ZONE.find_local_time_type(seconds).map_or(0, LocalTimeType::ut_offset);
     log_time(utc(Duration::from_secs(seconds.saturating_add(offset.into()).unsigned_abs())))
+}
+
+fn zone(tz: Option<&str>) -> TimeZone {
+    tz.map_or_else(TimeZone::local, TimeZone::from_posix_tz).unwrap_or_else(|_| TimeZone::utc())
 }
 
 fn log_time(at: UtcDateTime) -> String {
@@ -70,6 +75,12 @@ mod tests {
         ] {
             assert_eq!(from_rfc3339(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn zone_is_that_of_tz() {
+        let offset = |tz| zone(Some(tz)).find_local_time_type(1_709_164_800).unwrap().ut_offset();
+        assert_eq!(["JST-9", "EST5", "", "no zone"].map(offset), [9 * 3600, -5 * 3600, 0, 0]);
     }
 
     #[test]
