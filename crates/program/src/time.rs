@@ -12,18 +12,13 @@ pub fn rfc3339(unix_time: Duration) -> String {
     utc(unix_time).to_string()
 }
 
-/// Reads what [`rfc3339`] writes, with any number of decimals, which are ignored. `None` if `text`
-/// is something else.
+/// Reads what [`rfc3339`] writes, and ignores decimals. `None` if `text` is something else.
 pub fn from_rfc3339(text: &str) -> Option<Duration> {
-    let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
-    let mut date = date.splitn(3, '-');
-    let mut time = time.split('.').next()?.splitn(3, ':');
-    let number = |text: Option<&str>| text?.parse::<u8>().ok();
-    let year = date.next()?.parse().ok()?;
-    let (month, day) = (number(date.next())?, number(date.next())?);
-    let (hour, minute, second) = (number(time.next())?, number(time.next())?, number(time.next())?);
-    let read = UtcDateTime::new(year, month, day, hour, minute, second, 0).ok()?;
-    u64::try_from(read.unix_time()).ok().map(Duration::from_secs)
+    let mut fields = text.strip_suffix('Z')?.split(['-', 'T', ':', '.']);
+    let year = fields.next()?.parse().ok()?;
+    let mut field = || fields.next()?.parse().ok();
+    let read = UtcDateTime::new(year, field()?, field()?, field()?, field()?, field()?, 0).ok()?;
+    read.unix_time().try_into().ok().map(Duration::from_secs)
 }
 
 /// Returns the time of day in the format of the reference receiver's log, in the time zone of `TZ`,
