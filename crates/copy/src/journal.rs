@@ -19,7 +19,7 @@ use std::os::unix::fs::FileExt as _;
 use crate::protocol::{HashBytes, Token};
 use crate::tree_hash::{GROUP_BYTES, TreeHash};
 
-const MAGIC: [u8; 8] = *b"rdtcopy2";
+const MAGIC: [u8; 8] = *b"rdtcopy3";
 const HEADER_BYTES: usize = 72;
 const CHECKSUM_BYTES: usize = 16;
 const SLOT_BYTES: usize = 4096;

@@ -25,7 +25,7 @@
 //! 4. A file that the destination needs is asked for with [`FromDestination::Want`]. The source
 //!    answers in the order of the wants, one file after the other: data frames and
 //!    [`FromSource::Hole`] by rising offset, [`FromSource::Group`] after every full group but the
-//!    last, and [`FromSource::End`] or [`FromSource::Stopped`].
+//!    last and those that are holes as a whole, and [`FromSource::End`] or [`FromSource::Stopped`].
 //! 5. The destination reports its progress with [`FromDestination::Written`], several times a
 //!    second while data arrives, and before the end.
 //! 6. After all entries are resolved the source sends [`FromSource::Finish`], and the destination
@@ -167,7 +167,8 @@ pub(crate) enum FromSource {
         files: u64,
         bytes: u64,
     },
-    /// Zero bytes that take no space. Does not cross the end of a group.
+    /// Zero bytes that take no space: within a group, whole groups, or from the beginning of a group
+    /// to the end of the file.
     Hole {
         id: u64,
         offset: u64,

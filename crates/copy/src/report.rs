@@ -72,7 +72,9 @@ impl Report {
     }
 
     pub(crate) fn resumed(&self, path: &Path, offset: u64) {
-        self.lock().resumed_bytes += offset;
+        let mut summary = self.lock();
+        summary.resumed_bytes = summary.resumed_bytes.saturating_add(offset);
+        drop(summary);
         self.event(&Event::Resumed { path, offset });
     }
 
@@ -83,7 +85,8 @@ impl Report {
             Kind::Directory => summary.directories += 1,
             Kind::Symlink => summary.links += 1,
         }
-        summary.bytes += bytes;
+        // Sparse files may have any size.
+        summary.bytes = summary.bytes.saturating_add(bytes);
         drop(summary);
         self.event(&Event::Done { path, kind, bytes });
     }

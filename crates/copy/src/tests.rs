@@ -6,4 +6,5 @@ mod modes;
 mod policies;
 mod races;
 mod resume;
+mod sparse;
 mod support;

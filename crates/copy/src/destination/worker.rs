@@ -85,6 +85,8 @@ struct Receiving {
     has_holes: bool,
 }
 
+const WRONG_OFFSET: Failure = Failure::Protocol("data at the wrong offset");
+
 enum Failure {
     /// The file fails alone. A later copy goes on with its data, unless these are wrong.
     File {
@@ -304,14 +306,17 @@ impl Worker {
 fn hash(shared: &Shared, plan: &Plan, name: &[u8]) -> Result<HashBytes, Failure> {
     let file = plan.directory.open_file(name)?;
     let mut tree = TreeHash::new(plan.target.size);
-    hash_rest(&file, &mut tree, || {
+    hash_rest(&file, &mut tree, plan.target.size, || {
         if shared.is_stopped.load(Ordering::Relaxed) { Err(Failure::Ended) } else { Ok(()) }
     })
 }
 
 impl Receiving {
     fn data(&mut self, shared: &Shared, offset: u64, bytes: &[u8]) -> Result<(), Failure> {
-        self.check(offset, bytes.len() as u64)?;
+        self.check(offset)?;
+        if bytes.len() as u64 > self.tree.room() {
+            return Err(WRONG_OFFSET);
+        }
         // The hash first: it brings the bytes into the cache, from which they are written. A group
         // whose write then fails is unconfirmed, so that no checkpoint covers it.
         self.unconfirmed = self.tree.update(bytes);
@@ -323,26 +328,28 @@ impl Receiving {
     }
 
     fn hole(&mut self, shared: &Shared, offset: u64, len: u64) -> Result<(), Failure> {
-        self.check(offset, len)?;
-        // Many of them may wait, and each takes a millisecond to hash.
-        if shared.is_stopped.load(Ordering::Relaxed) {
-            return Err(Failure::Ended);
+        self.check(offset)?;
+        let end = offset.checked_add(len).filter(|end| *end <= self.plan.target.size);
+        if len == 0 || end.is_none_or(|end| self.tree.zero_run(end) != len) {
+            return Err(WRONG_OFFSET);
         }
         self.has_holes = true;
         self.unconfirmed = self.tree.update_zeros(len);
         shared.report.progress(len, false);
         self.plan.target.missing_bytes -= len;
+        // Not by distance as well: a message may skip any distance.
+        let may_resume = self.unconfirmed.is_none() && self.tree.state().0 > 0;
+        if may_resume && self.part.since_checkpoint() >= CHECKPOINT_INTERVAL {
+            self.part.checkpoint(self.checkpoint())?;
+        }
         Ok(())
     }
 
-    fn check(&self, offset: u64, len: u64) -> Result<(), Failure> {
+    fn check(&self, offset: u64) -> Result<(), Failure> {
         if self.unconfirmed.is_some() {
             return Err(Failure::Protocol("data after a group without its chaining value"));
         }
-        if offset != self.tree.offset() || len == 0 || len > self.tree.room() {
-            return Err(Failure::Protocol("data at the wrong offset"));
-        }
-        Ok(())
+        if offset == self.tree.offset() { Ok(()) } else { Err(WRONG_OFFSET) }
     }
 
     fn group(&mut self, value: HashBytes) -> Result<(), Failure> {

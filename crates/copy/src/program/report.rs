@@ -113,7 +113,8 @@ struct Moved {
 impl Moved {
     /// Counts bytes. Returns the sum if an event is due.
     fn add(&self, bytes: u64, begun_at: Instant) -> Option<u64> {
-        let sum = self.bytes.fetch_add(bytes, Relaxed) + bytes;
+        // Files with holes may have any size.
+        let sum = self.bytes.fetch_add(bytes, Relaxed).saturating_add(bytes);
         let now_ms = u64::try_from(begun_at.elapsed().as_millis()).unwrap_or(u64::MAX);
         let last_ms = self.reported_ms.load(Relaxed);
         let is_due = now_ms.saturating_sub(last_ms) >= PROGRESS_INTERVAL_MS

@@ -2,7 +2,9 @@
 //! which passes the stream's back-pressure on to the threads.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
+use rdt_udp::clock;
 use serde::Serialize;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
@@ -11,6 +13,8 @@ use crate::threads::Ended;
 
 /// Limit on batches that wait for the stream. Each has 1 MiB.
 const MAX_QUEUED_BATCHES: usize = 8;
+/// Time that a message may wait for more while the thread works on something else.
+const FLUSH_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Writer of frames, one for each thread.
 #[derive(Debug)]
@@ -18,6 +22,7 @@ pub(crate) struct Outgoing {
     batch: Batch,
     queue: Sender<Batch>,
     spare: Spare,
+    flushed_at: Instant,
 }
 
 /// Batches that were sent, for reuse.
@@ -29,7 +34,12 @@ impl Outgoing {
     pub(crate) fn pair() -> ([Self; 2], Receiver<Batch>, Spare) {
         let (queue, batches) = channel(MAX_QUEUED_BATCHES);
         let spare = Spare::default();
-        let new = || Self { batch: Batch::new(), queue: queue.clone(), spare: spare.clone() };
+        let new = || Self {
+            batch: Batch::new(),
+            queue: queue.clone(),
+            spare: spare.clone(),
+            flushed_at: clock::now(),
+        };
         ([new(), new()], batches, spare.clone())
     }
 
@@ -54,8 +64,15 @@ impl Outgoing {
         self.batch.len()
     }
 
+    /// Queues the batch if it has waited for long.
+    pub(crate) fn flush_late(&mut self) -> Result<(), Ended> {
+        let is_late = clock::now().saturating_duration_since(self.flushed_at) >= FLUSH_INTERVAL;
+        if is_late { self.flush() } else { Ok(()) }
+    }
+
     /// Queues the batch, after a wait if the queue is full.
     pub(crate) fn flush(&mut self) -> Result<(), Ended> {
+        self.flushed_at = clock::now();
         if self.batch.is_empty() {
             return Ok(());
         }

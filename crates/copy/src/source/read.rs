@@ -16,7 +16,7 @@ use crate::directory::inode;
 use crate::protocol::{FromSource, MAX_DATA_BYTES, Start, Token};
 use crate::report::Report;
 use crate::threads::Ended;
-use crate::tree_hash::TreeHash;
+use crate::tree_hash::{GROUP_BYTES, TreeHash};
 
 const CHANGED: &str = "changed while it was read";
 
@@ -91,10 +91,10 @@ impl Reader {
         if !self.pending.is_wanted(id) {
             return Err(Stop::Unwanted);
         }
-        let (handle, stat) = open(&file)?;
+        let handle = open(&file)?;
         match start {
             Start::IfDifferent { root } => {
-                let own = hash_rest(&handle, &mut tree, || self.check(id))?;
+                let own = hash_rest(&handle, &mut tree, file.size, || self.check(id))?;
                 if !is_unchanged(&handle, &file)? {
                     return Err(Stop::Changed(CHANGED));
                 }
@@ -107,15 +107,11 @@ impl Reader {
             Start::Resume { offset, .. } => self.report.resumed(&file.trail.path(), offset),
         }
         self.report.event(&Event::FileStarted { path: &file.trail.path(), size: file.size });
-        // Without holes, the kernel need not be asked for them.
-        let may_have_holes = u64::try_from(stat.st_blocks).is_ok_and(|blocks| blocks * 512 < file.size);
+        let extents = Extents::of(&handle, file.size)?;
         while tree.offset() < file.size {
-            let offset = tree.offset();
-            let (data, end) = extent(&handle, offset, file.size, may_have_holes)?;
-            if data > offset {
-                self.hole(id, &mut tree, data)?;
-            } else {
-                self.data(id, &handle, &mut tree, end)?;
+            match extents.next(tree.offset())? {
+                Extent::Hole(end) => self.hole(id, &mut tree, end)?,
+                Extent::Data(end) => self.data(id, &handle, &mut tree, end)?,
             }
         }
         if !is_unchanged(&handle, &file)? {
@@ -145,7 +141,7 @@ impl Reader {
     fn hole(&mut self, id: u64, tree: &mut TreeHash, end: u64) -> Result<(), Stop> {
         while tree.offset() < end {
             self.check(id)?;
-            let (offset, len) = (tree.offset(), tree.room().min(end - tree.offset()));
+            let (offset, len) = (tree.offset(), tree.zero_run(end));
             self.out.message(&FromSource::Hole { id, offset, len })?;
             let group = tree.update_zeros(len);
             self.group(id, group)?;
@@ -160,66 +156,97 @@ impl Reader {
         }
     }
 
-    fn check(&self, id: u64) -> Result<(), Stop> {
+    /// Stops a file that nobody waits for, and sends messages that wait for more of their kind.
+    fn check(&mut self, id: u64) -> Result<(), Stop> {
         if self.pending.is_wanted(id) {
-            return Ok(());
+            return Ok(self.out.flush_late()?);
         }
         Err(if self.pending.is_stopped() { Stop::Ended } else { Stop::Unwanted })
     }
 }
 
-/// Reads a file to its end and returns its hash. `check` may stop it between pieces.
+/// Reads a file of this size to its end and returns its hash. `check` may stop it between pieces.
 pub(crate) fn hash_rest<E: From<io::Error>>(
     handle: &File,
     tree: &mut TreeHash,
-    check: impl Fn() -> Result<(), E>,
+    size: u64,
+    mut check: impl FnMut() -> Result<(), E>,
 ) -> Result<[u8; 32], E> {
     let mut buffer = vec![0; MAX_DATA_BYTES];
-    while tree.room() > 0 {
+    let extents = Extents::of(handle, size)?;
+    while tree.offset() < size {
         check()?;
-        let n = tree.room().min(MAX_DATA_BYTES as u64);
-        #[expect(clippy::cast_possible_truncation, reason = "at most 1 MiB")]
-        let piece = &mut buffer[..n as usize];
-        handle.read_exact_at(piece, tree.offset())?;
-        tree.update(piece);
+        let offset = tree.offset();
+        match extents.next(offset)? {
+            Extent::Hole(end) => _ = tree.update_zeros(tree.zero_run(end)),
+            Extent::Data(end) => {
+                let n = tree.room().min(end - offset).min(MAX_DATA_BYTES as u64);
+                #[expect(clippy::cast_possible_truncation, reason = "at most 1 MiB")]
+                let piece = &mut buffer[..n as usize];
+                handle.read_exact_at(piece, offset)?;
+                tree.update(piece);
+            }
+        }
     }
     Ok(tree.finish())
 }
 
 /// Opens the file that was listed.
-fn open(file: &SourceFile) -> Result<(File, Stat), Stop> {
+fn open(file: &SourceFile) -> Result<File, Stop> {
     let handle = file.directory.open_file(&file.name)?;
-    let stat = fstat(&handle).map_err(io::Error::from)?;
-    if token(&stat) != file.token {
+    if !is_unchanged(&handle, file)? {
         return Err(Stop::Changed("changed after it was listed"));
     }
-    Ok((handle, stat))
+    Ok(handle)
 }
 
 fn is_unchanged(handle: &File, file: &SourceFile) -> io::Result<bool> {
     Ok(token(&fstat(handle)?) == file.token)
 }
 
-/// Returns where the next data begins and ends, not before `offset`. A hole at the end: the size
-/// twice.
-fn extent(handle: &File, offset: u64, size: u64, may_have_holes: bool) -> io::Result<(u64, u64)> {
-    if !may_have_holes {
-        return Ok((offset, size));
+/// Data and holes of a file, as its file system tells them.
+struct Extents<'a> {
+    handle: &'a File,
+    size: u64,
+    may_have_holes: bool,
+}
+
+/// Kind and end of an extent.
+#[derive(Debug, PartialEq, Eq)]
+enum Extent {
+    Data(u64),
+    Hole(u64),
+}
+
+impl<'a> Extents<'a> {
+    fn of(handle: &'a File, size: u64) -> io::Result<Self> {
+        let stat = fstat(handle)?;
+        // A small file without holes saves a system call, which network file systems pass on. A
+        // large one may have space that was reserved and not written: also a hole.
+        let may_have_holes =
+            size > GROUP_BYTES || u64::try_from(stat.st_blocks).is_ok_and(|blocks| blocks * 512 < size);
+        Ok(Self { handle, size, may_have_holes })
     }
-    let data = match seek(handle, SeekFrom::Data(offset)) {
-        Ok(data) => data.clamp(offset, size),
-        Err(Errno::NXIO) => return Ok((size, size)),
-        // The file system does not tell.
-        Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok((offset, size)),
-        Err(error) => return Err(error.into()),
-    };
-    if data > offset {
-        return Ok((data, data));
-    }
-    match seek(handle, SeekFrom::Hole(offset)) {
-        // Another thread may have truncated the file: at least one byte, whose read then fails.
-        Ok(end) => Ok((offset, end.clamp(offset + 1, size))),
-        Err(_) => Ok((offset, size)),
+
+    /// Returns the extent at `offset`, which is less than the size.
+    fn next(&self, offset: u64) -> io::Result<Extent> {
+        let Self { handle, size, may_have_holes } = *self;
+        if !may_have_holes {
+            return Ok(Extent::Data(size));
+        }
+        match seek(handle, SeekFrom::Data(offset)) {
+            Ok(data) if data > offset => return Ok(Extent::Hole(data.min(size))),
+            Ok(_) => {}
+            Err(Errno::NXIO) => return Ok(Extent::Hole(size)),
+            // The file system does not tell.
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(Extent::Data(size)),
+            Err(error) => return Err(error.into()),
+        }
+        match seek(handle, SeekFrom::Hole(offset)) {
+            // Another thread may have truncated the file: at least one byte, whose read then fails.
+            Ok(end) => Ok(Extent::Data(end.clamp(offset + 1, size))),
+            Err(_) => Ok(Extent::Data(size)),
+        }
     }
 }
 

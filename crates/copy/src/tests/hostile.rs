@@ -22,7 +22,7 @@ fn entry(id: u64, name: &[u8], kind: EntryKind) -> FromSource {
     FromSource::Entry(Entry { id, name: name.into(), kind, mode: 0o644, mtime: 1, mtime_nanos: 2 })
 }
 
-fn data(id: u64, offset: u64, content: &[u8]) -> Vec<u8> {
+pub(super) fn data(id: u64, offset: u64, content: &[u8]) -> Vec<u8> {
     let mut batch = Batch::new();
     batch
         .put_data(id, offset, content.len(), |room| {
@@ -33,7 +33,7 @@ fn data(id: u64, offset: u64, content: &[u8]) -> Vec<u8> {
     batch.as_bytes().into()
 }
 
-fn message(message: &FromSource) -> Vec<u8> {
+pub(super) fn message(message: &FromSource) -> Vec<u8> {
     control_frame(message).unwrap()
 }
 
@@ -164,7 +164,7 @@ fn pull_request(sources: Vec<Vec<u8>>) -> WireRequest {
 }
 
 /// Waits for the server to want file 1, then sends frames.
-async fn after_want(root: &Path, size: u64, frames: Vec<Vec<u8>>) -> Result<Summary, CopyError> {
+pub(super) async fn after_want(root: &Path, size: u64, frames: Vec<Vec<u8>>) -> Result<Summary, CopyError> {
     let (near, far) = duplex(1 << 16);
     let (read, mut write) = split(near);
     let hello = push_request(1, DestinationOptions::default());

@@ -76,7 +76,11 @@ impl AsyncWrite for Breaking {
 
 /// Pushes over a stream that breaks after a number of bytes of the source. Returns the results of
 /// both sides.
-async fn push_until(folder: &Folder, bytes: u64, log: &Arc<Log>) -> [Result<Summary, CopyError>; 2] {
+pub(super) async fn push_until(
+    folder: &Folder,
+    bytes: u64,
+    log: &Arc<Log>,
+) -> [Result<Summary, CopyError>; 2] {
     let (near, far) = duplex(PIPE_BYTES);
     let near = Breaking { stream: near, left: Arc::new(AtomicU64::new(bytes)) };
     let request = folder.request_with(Existing::Overwrite);
