@@ -1,8 +1,9 @@
 //! Handles of directories. A directory is reached from its parent's handle by one component, never
 //! by a path, so that a directory that is replaced while the copy runs leads nowhere else.
 //!
-//! Handles are closed when too many are open, and opened again when needed. A directory that is
-//! opened again must be the same one.
+//! Handles are closed when too many are open or the process has no descriptor left, and opened
+//! again when needed. A directory that is opened again must be the same one. So neither the depth
+//! nor the breadth of a tree needs descriptors.
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -11,15 +12,23 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, statat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, openat, statat};
+use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 
 use crate::Root;
 use crate::protocol::HashBytes;
 
-/// Limit on handles of directories that are kept open.
-const MAX_OPEN_DIRECTORIES: usize = 128;
+/// Limits on handles of directories that are kept open. Between them, it is a quarter of the
+/// descriptors that the process may have.
+const MIN_OPEN_DIRECTORIES: usize = 8;
+const MAX_OPEN_DIRECTORIES: usize = 512;
+/// Attempts to open something while other threads take all descriptors, and the time between two.
+const MAX_ATTEMPTS: u32 = 20;
+const ATTEMPT_INTERVAL: Duration = Duration::from_millis(20);
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// How symbolic links are treated in the last component of a path below a source.
@@ -35,51 +44,62 @@ pub(crate) enum Links {
 /// Directory that was opened, or its name until it is opened again.
 #[derive(Debug)]
 pub(crate) struct Directory {
-    parent: Option<Arc<Self>>,
+    origin: Origin,
     /// Component in the parent. Of a directory without parent: its path in the root.
     name: PathBuf,
     /// Device and inode.
     pub(crate) id: (u64, u64),
     pub(crate) depth: usize,
     links: Links,
-    cache: Arc<Cache>,
     handle: Mutex<Option<Arc<OwnedFd>>>,
 }
 
-/// Directories with an open handle, the oldest first.
-#[derive(Debug, Default)]
-struct Cache(Mutex<VecDeque<Weak<Directory>>>);
+/// Place from which a directory is opened again.
+#[derive(Debug)]
+enum Origin {
+    /// None: its handle stays open.
+    Open,
+    Root(Arc<RootDirectory>),
+    Parent(Arc<Directory>),
+}
+
+/// Directories with an open handle, the oldest first. All copies share the list, because
+/// descriptors are those of the process.
+static OPEN: OpenDirectories = OpenDirectories(Mutex::new(VecDeque::new()));
+
+struct OpenDirectories(Mutex<VecDeque<Weak<Directory>>>);
 
 impl Directory {
     /// Wraps the directory where a copy begins. Its handle stays open. `path` is its path in the
     /// root, for links that are followed.
     pub(crate) fn top(handle: OwnedFd, path: PathBuf, links: Links) -> io::Result<Arc<Self>> {
-        let stat = fstat(&handle)?;
-        Ok(Arc::new(Self {
-            parent: None,
-            name: path,
-            id: file_id(&stat),
-            depth: 0,
-            links,
-            cache: Arc::default(),
-            handle: Mutex::new(Some(Arc::new(handle))),
-        }))
+        Self::new(Origin::Open, handle, path, links, 0)
+    }
+
+    /// Opens a directory where a copy begins, of which there may be many.
+    pub(crate) fn in_root(root: &Arc<RootDirectory>, path: PathBuf, links: Links) -> io::Result<Arc<Self>> {
+        let handle = root.open_directory(&path)?;
+        Self::new(Origin::Root(Arc::clone(root)), handle, path, links, 0)
     }
 
     pub(crate) fn open_directory(self: &Arc<Self>, name: &[u8]) -> io::Result<Arc<Self>> {
         let handle = self.open(name, DIRECTORY)?;
-        let stat = fstat(&handle)?;
-        let child = Arc::new(Self {
-            parent: Some(Arc::clone(self)),
-            name: OsStr::from_bytes(name).into(),
-            id: file_id(&stat),
-            depth: self.depth + 1,
-            links: self.links.clone(),
-            cache: Arc::clone(&self.cache),
-            handle: Mutex::new(Some(Arc::new(handle))),
-        });
-        self.cache.opened(&child);
-        Ok(child)
+        let name = OsStr::from_bytes(name).into();
+        Self::new(Origin::Parent(Arc::clone(self)), handle, name, self.links.clone(), self.depth + 1)
+    }
+
+    fn new(
+        origin: Origin,
+        handle: OwnedFd,
+        name: PathBuf,
+        links: Links,
+        depth: usize,
+    ) -> io::Result<Arc<Self>> {
+        let id = file_id(&fstat(&handle)?);
+        let handle = Mutex::new(Some(Arc::new(handle)));
+        let new = Arc::new(Self { origin, name, id, depth, links, handle });
+        OPEN.add(&new);
+        Ok(new)
     }
 
     /// Opens a name in this directory. Links are followed only where [`Links`] allows it. Other
@@ -92,7 +112,14 @@ impl Directory {
             Links::Follow => flags | OFlags::CLOEXEC,
             Links::Keep => flags | OFlags::NOFOLLOW | OFlags::CLOEXEC,
         };
-        Ok(openat(&*self.handle()?, name, flags, owner_only())?)
+        let handle = self.handle()?;
+        with_descriptor(|| Ok(openat(&*handle, name, flags, owner_only())?))
+    }
+
+    /// Opens the list of the names in this directory.
+    pub(crate) fn list(self: &Arc<Self>) -> io::Result<Dir> {
+        let handle = self.handle()?;
+        with_descriptor(|| Ok(Dir::read_from(&*handle)?))
     }
 
     /// Opens a file for reading, without waiting for the writer of a pipe that took the name.
@@ -123,19 +150,52 @@ impl Directory {
 
     /// Returns the handle, opened again if it was closed.
     pub(crate) fn handle(self: &Arc<Self>) -> io::Result<Arc<OwnedFd>> {
-        let mut slot = self.handle.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(handle) = &*slot {
-            return Ok(Arc::clone(handle));
+        // Not by recursion, which a deep tree would make too deep.
+        let (mut closed, mut directory) = (Vec::new(), self);
+        let mut handle = loop {
+            if let Some(handle) = &*directory.slot() {
+                break Some(Arc::clone(handle));
+            }
+            closed.push(directory);
+            match &directory.origin {
+                Origin::Parent(parent) if !matches!(directory.links, Links::FollowBeneath(_)) => {
+                    directory = parent;
+                }
+                _ => break None,
+            }
+        };
+        while let Some(directory) = closed.pop() {
+            handle = Some(directory.open_again(handle.as_deref())?);
         }
-        let Some(parent) = &self.parent else { return Err(io::ErrorKind::NotFound.into()) };
-        let handle = Arc::new(parent.open(self.name.as_os_str().as_bytes(), DIRECTORY)?);
+        handle.ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// Opens a directory that was closed, from its parent's handle or by its path.
+    fn open_again(self: &Arc<Self>, parent: Option<&OwnedFd>) -> io::Result<Arc<OwnedFd>> {
+        let handle = match (&self.origin, &self.links) {
+            (Origin::Root(root), _) => root.open_directory(&self.name)?,
+            (_, Links::FollowBeneath(root)) => beneath(root.as_fd(), &self.path(), DIRECTORY)?,
+            (_, links) => {
+                let nofollow = if matches!(links, Links::Keep) { OFlags::NOFOLLOW } else { OFlags::empty() };
+                let parent = parent.ok_or(io::ErrorKind::NotFound)?;
+                with_descriptor(|| Ok(openat(parent, &self.name, DIRECTORY | nofollow, Mode::empty())?))?
+            }
+        };
         if file_id(&fstat(&handle)?) != self.id {
             return Err(io::Error::other("the directory was replaced while it was copied"));
         }
-        *slot = Some(Arc::clone(&handle));
-        drop(slot);
-        self.cache.opened(self);
+        let handle = Arc::new(handle);
+        *self.slot() = Some(Arc::clone(&handle));
+        OPEN.add(self);
         Ok(handle)
+    }
+
+    fn slot(&self) -> MutexGuard<'_, Option<Arc<OwnedFd>>> {
+        self.handle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn parent(&self) -> Option<&Self> {
+        if let Origin::Parent(parent) = &self.origin { Some(parent) } else { None }
     }
 
     /// Returns the identity of this directory for both sides of a copy.
@@ -145,35 +205,68 @@ impl Directory {
 
     /// Returns true if this directory, or one that contains it, has this identity.
     pub(crate) fn is_within(&self, stat: &Stat) -> bool {
-        std::iter::successors(Some(self), |it| it.parent.as_deref()).any(|it| it.id == file_id(stat))
+        std::iter::successors(Some(self), |it| it.parent()).any(|it| it.id == file_id(stat))
     }
 
     fn path(&self) -> PathBuf {
-        match &self.parent {
-            Some(parent) => parent.path().join(&self.name),
-            None => self.name.clone(),
-        }
-    }
-
-    fn close(&self) {
-        // Skipped while another thread opens it, because that thread needs the handle.
-        if let Ok(mut slot) = self.handle.try_lock() {
-            *slot = None;
-        }
+        let names: Vec<_> = std::iter::successors(Some(self), |it| it.parent()).map(|it| &it.name).collect();
+        names.into_iter().rev().collect()
     }
 }
 
-impl Cache {
-    fn opened(&self, directory: &Arc<Directory>) {
-        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+impl OpenDirectories {
+    /// Adds a directory that was opened, and closes the oldest one if there are too many.
+    fn add(&self, directory: &Arc<Directory>) {
+        if matches!(directory.origin, Origin::Open) {
+            return;
+        }
+        let mut open = self.lock();
         open.push_back(Arc::downgrade(directory));
-        let excess = if open.len() > MAX_OPEN_DIRECTORIES { open.pop_front() } else { None };
+        let excess = if open.len() > max_open() { open.pop_front() } else { None };
         drop(open);
         // Outside of the lock, because dropping a directory may drop its parents.
         if let Some(oldest) = excess.and_then(|oldest| oldest.upgrade()) {
-            oldest.close();
+            oldest.slot().take();
         }
     }
+
+    /// Closes all directories. Returns false if none was open.
+    fn close(&self) -> bool {
+        let closed = std::mem::take(&mut *self.lock());
+        let closed = closed.iter().filter_map(Weak::upgrade).filter_map(|it| it.slot().take());
+        closed.count() > 0
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Weak<Directory>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the limit on open directories.
+fn max_open() -> usize {
+    static LIMIT: OnceLock<usize> = OnceLock::new();
+    *LIMIT.get_or_init(|| {
+        let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        let quarter = usize::try_from(descriptors / 4).unwrap_or(usize::MAX);
+        quarter.clamp(MIN_OPEN_DIRECTORIES, MAX_OPEN_DIRECTORIES)
+    })
+}
+
+/// Opens something. If the process has no descriptor left, closes directories, or waits until
+/// another thread closes something.
+pub(crate) fn with_descriptor<T>(open: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    for _ in 0..MAX_ATTEMPTS {
+        match open() {
+            Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::MFILE | Errno::NFILE)) => {
+                if !OPEN.close() {
+                    #[expect(clippy::disallowed_methods, reason = "no event tells of a free descriptor")]
+                    std::thread::sleep(ATTEMPT_INTERVAL);
+                }
+            }
+            result => return result,
+        }
+    }
+    open()
 }
 
 /// Directory where the paths of a request begin.
@@ -187,7 +280,8 @@ pub(crate) struct RootDirectory {
 
 impl RootDirectory {
     pub(crate) fn open(root: &Root) -> io::Result<Self> {
-        let handle = rustix::fs::open(&root.directory, DIRECTORY, Mode::empty())?;
+        let open = || Ok(rustix::fs::open(&root.directory, DIRECTORY, Mode::empty())?);
+        let handle = with_descriptor(open)?;
         Ok(Self { path: root.directory.clone(), handle: Arc::new(handle), is_confined: root.confined })
     }
 
@@ -197,7 +291,7 @@ impl RootDirectory {
             return beneath(self.handle.as_fd(), path, DIRECTORY);
         }
         let path = if path == Path::new("") { Path::new(".") } else { path };
-        Ok(openat(&self.handle, path, DIRECTORY, Mode::empty())?)
+        with_descriptor(|| Ok(openat(&self.handle, path, DIRECTORY, Mode::empty())?))
     }
 
     /// Returns how links below a source are treated.
@@ -222,12 +316,14 @@ pub(crate) fn identity((device, inode): (u64, u64)) -> Option<HashBytes> {
 }
 
 /// Opens a path below a directory. Links and `..` may not lead out of it.
-#[cfg(target_os = "linux")]
 fn beneath(root: BorrowedFd<'_>, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
-    use rustix::fs::{ResolveFlags, openat2};
-    use rustix::io::Errno;
+    with_descriptor(|| confined(root, relative(path), flags))
+}
 
-    let path = relative(path);
+#[cfg(target_os = "linux")]
+fn confined(root: BorrowedFd<'_>, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    use rustix::fs::{ResolveFlags, openat2};
+
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     loop {
         return match openat2(root, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve) {
@@ -244,8 +340,8 @@ fn beneath(root: BorrowedFd<'_>, path: &Path, flags: OFlags) -> io::Result<Owned
 }
 
 #[cfg(not(target_os = "linux"))]
-fn beneath(root: BorrowedFd<'_>, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
-    by_components(root, relative(path), flags)
+fn confined(root: BorrowedFd<'_>, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    by_components(root, path, flags)
 }
 
 /// Opens one component after the other, without any links: for systems that cannot confine them.

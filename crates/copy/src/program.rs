@@ -36,6 +36,7 @@ use std::time::Duration;
 use clap::{CommandFactory, Parser};
 use rdt_endpoint::tokio::Stream;
 use rdt_program::exit::{INCOMPLETE, UNAVAILABLE};
+use rdt_program::files::raise_descriptor_limit;
 use rdt_program::{Failure, TaskStop, help_as_option, rejection, start_logging, talk};
 use rdt_trust::serving::LINGER;
 use tokio::time::timeout;
@@ -90,6 +91,7 @@ fn run(args: &Arguments) -> u8 {
 }
 
 fn dispatch(args: &Arguments, report: &Report) -> Result<(), Failure> {
+    raise_descriptor_limit();
     let stop = TaskStop::at_interrupt();
     let stop = stop.map_err(|error| Failure::system("no handler of Ctrl-C")(std::io::Error::other(error)))?;
     let is_small = std::thread::available_parallelism().is_ok_and(|cores| cores.get() < MIN_CORES);

@@ -167,8 +167,8 @@ pub(crate) enum FromSource {
         files: u64,
         bytes: u64,
     },
-    /// Zero bytes that take no space: within a group, whole groups, or from the beginning of a group
-    /// to the end of the file.
+    /// Zero bytes that take no space: within a group, whole groups, or from the beginning of a
+    /// group to the end of the file.
     Hole {
         id: u64,
         offset: u64,

@@ -70,7 +70,7 @@ impl Source {
         let excludes = excludes(options)?;
         let ([to_walk, to_reader], batches, spare) = Outgoing::pair();
         let walk = Walk {
-            root,
+            root: Arc::new(root),
             follow: options.follow,
             excludes,
             into,

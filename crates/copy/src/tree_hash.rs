@@ -1,10 +1,10 @@
-//! Hash of a file as a binary tree, whose state after a group is a short stack of chaining values, so
+//! Hash of a file as a binary tree. Its state after a group is a short stack of chaining values, so
 //! that a copy can go on there.
 //!
-//! Each leaf of 64 KiB is a BLAKE3 subtree that begins at input offset 0, and each parent merges its
-//! children as BLAKE3 does. So a run of zeros costs the logarithm of its length: BLAKE3 itself counts
-//! its chunks, which makes equal chunks different. A file of at most one leaf has its plain BLAKE3. Both
-//! sides know the size, and with it the shape of the tree, before they compare hashes.
+//! Each leaf of 64 KiB is a BLAKE3 subtree that begins at input offset 0, and each parent merges
+//! its children as BLAKE3 does. So a run of zeros costs the logarithm of its length. BLAKE3 itself
+//! counts its chunks, which makes equal chunks different. A file of at most one leaf has its plain
+//! BLAKE3. Both sides know the size, and with it the shape of the tree, before they compare hashes.
 
 use std::sync::OnceLock;
 
@@ -102,8 +102,8 @@ impl TreeHash {
         group
     }
 
-    /// Adds zeros, of a length that [`Self::zero_run`] allows. Returns the chaining value of a group
-    /// that ends here, is not the last one, and was not added as a whole.
+    /// Adds zeros, of a length that [`Self::zero_run`] allows. Returns the chaining value of a
+    /// group that ends here, is not the last one, and was not added as a whole.
     pub(crate) fn update_zeros(&mut self, mut count: u64) -> Option<HashBytes> {
         let mut group = None;
         while count > 0 {

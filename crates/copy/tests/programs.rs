@@ -4,6 +4,8 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "programs/descriptors.rs"]
+mod descriptors;
 #[path = "programs/emulated.rs"]
 #[cfg(target_os = "linux")]
 mod emulated;

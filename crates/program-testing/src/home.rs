@@ -66,6 +66,23 @@ impl Home {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
+
+    /// Returns the same with a limit on descriptors.
+    #[cfg(unix)]
+    pub fn limited<'a>(
+        &self,
+        descriptors: u32,
+        user: &str,
+        args: impl IntoIterator<Item = &'a str>,
+    ) -> Command {
+        let plain = self.command(user, args);
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("ulimit -n {descriptors}; exec \"$0\" \"$@\"")]);
+        command.arg(plain.get_program()).args(plain.get_args());
+        command.envs(plain.get_envs().filter_map(|(key, value)| Some((key, value?))));
+        command.current_dir(self.path("")).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
 }
 
 /// Returns the tickets of the event `listening`.

@@ -90,7 +90,7 @@ pub fn announce(
 /// Returns the limit on sessions: `wanted`, or with a warning as many as the limit on descriptors
 /// allows, of which a session needs `each`. Raises that limit as far as the system allows.
 pub fn session_limit(wanted: u32, each: u64, surroundings: &Surroundings) -> u32 {
-    let limit = session_limit_of(wanted, each, raise_descriptor_limit());
+    let limit = wanted.min(most_sessions(each));
     if limit < wanted {
         (surroundings.warn)(&format!(
             "at most {limit} connections at a time, not {wanted}: the limit on descriptors (ulimit -n) allows no more"
@@ -99,9 +99,15 @@ pub fn session_limit(wanted: u32, each: u64, surroundings: &Surroundings) -> u32
     limit
 }
 
-fn session_limit_of(wanted: u32, each: u64, descriptors: u64) -> u32 {
+/// Returns how many sessions the limit on descriptors allows, of which a session needs `each`.
+/// Raises that limit as far as the system allows.
+pub fn most_sessions(each: u64) -> u32 {
+    sessions_of(raise_descriptor_limit(), each)
+}
+
+fn sessions_of(descriptors: u64, each: u64) -> u32 {
     let allowed = (descriptors.saturating_sub(RESERVED_DESCRIPTORS) / each).max(1);
-    wanted.min(u32::try_from(allowed).unwrap_or(u32::MAX))
+    u32::try_from(allowed).unwrap_or(u32::MAX)
 }
 
 /// Returns the configuration of a server's socket. If it `is_open`, hosts share the connections, so
@@ -209,8 +215,8 @@ mod tests {
 
     #[test]
     fn descriptors_limit_sessions() {
-        let limits = [1024, 40, 20, u64::MAX].map(|descriptors| session_limit_of(1000, 2, descriptors));
-        assert_eq!(limits, [496, 4, 1, 1000]);
+        let limits = [1024, 40, 20, u64::MAX].map(|descriptors| sessions_of(descriptors, 2));
+        assert_eq!(limits, [496, 4, 1, u32::MAX]);
     }
 
     #[test]

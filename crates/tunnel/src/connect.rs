@@ -6,11 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rdt_program::exit::IO;
-use rdt_program::files::raise_descriptor_limit;
 use rdt_program::memory::return_soon;
 use rdt_program::{Failure, TaskStop};
 use rdt_trust::Remote;
-use rdt_trust::serving::linger;
+use rdt_trust::serving::{linger, most_sessions};
 use serde_json::json;
 use tokio::io::{Join, Stdin, Stdout, join, stdin, stdout};
 use tokio::net::{TcpListener, TcpStream};
@@ -23,12 +22,12 @@ use crate::link::Link;
 use crate::report::Report;
 use crate::session::{Outcome, carry};
 
-/// Pause after a failed `accept`, usually because too many files are open.
+/// Pause after a failed `accept`, usually because the system has no descriptor left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Listens on a TCP port until the program is stopped.
 pub(crate) async fn connect(args: &ConnectArgs, report: &Report, stop: &TaskStop) -> Result<usize, Failure> {
-    raise_descriptor_limit();
+    let places = most_sessions(1) as usize;
     let listener =
         TcpListener::bind(args.listen).await.map_err(|error| Failure::bind(args.listen, &error))?;
     let bound = listener.local_addr().map_err(Failure::system("address of the TCP socket"))?;
@@ -39,7 +38,7 @@ pub(crate) async fn connect(args: &ConnectArgs, report: &Report, stop: &TaskStop
     }
     let metrics = report.serve_metrics(&args.metrics)?;
     announce(report, bound, &link.name(), metrics);
-    accept_all(&listener, Arc::new(link), report, stop).await
+    accept_all(&listener, places, Arc::new(link), report, stop).await
 }
 
 fn announce(report: &Report, bound: SocketAddr, name: &str, metrics: Option<SocketAddr>) {
@@ -84,9 +83,11 @@ async fn link(args: &RemoteArgs, report: &Report) -> Result<Link, Failure> {
     Link::new(remote, dialer, (&args.path, &args.memory), report).await
 }
 
-/// Accepts TCP connections until the program is stopped, or its endpoint has ended.
+/// Accepts TCP connections until the program is stopped, or its endpoint has ended. While all
+/// `places` are taken, further connections wait in the system's queue.
 pub(crate) async fn accept_all(
     listener: &TcpListener,
+    places: usize,
     link: Arc<Link>,
     report: &Report,
     stop: &TaskStop,
@@ -94,10 +95,19 @@ pub(crate) async fn accept_all(
     let mut sessions = JoinSet::new();
     let stopped = link.endpoint().stopped();
     tokio::pin!(stopped);
+    // Said once each time that connections begin to wait.
+    let (mut is_full, mut is_failing) = (false, false);
     loop {
+        let was_full = std::mem::replace(&mut is_full, sessions.len() >= places);
+        if is_full && !was_full {
+            report.remark(&format!(
+                "{places} connections are open, and the limit on descriptors (ulimit -n) allows no more: further ones wait"
+            ));
+        }
         tokio::select! {
-            accepted = listener.accept() => match accepted {
+            accepted = listener.accept(), if !is_full => match accepted {
                 Ok((local, from)) => {
+                    is_failing = false;
                     let (link, report, stop) = (Arc::clone(&link), report.clone(), stop.clone());
                     sessions.spawn(async move {
                         // Fails if the peer is gone already, and then the first read does too.
@@ -106,7 +116,9 @@ pub(crate) async fn accept_all(
                     });
                 }
                 Err(error) => {
-                    report.remark(&format!("cannot accept a TCP connection: {error}"));
+                    if !std::mem::replace(&mut is_failing, true) {
+                        report.remark(&format!("cannot accept a TCP connection, and will try again: {error}"));
+                    }
                     sleep(ACCEPT_PAUSE).await;
                 }
             },

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use super::attributes::is_unfinished;
 use super::marker::Marker;
 use super::plan::{Expected, TopNames, enter};
-use crate::directory::{Directory, Links, RootDirectory, file_id, identity};
+use crate::directory::{Directory, Links, RootDirectory, file_id, identity, with_descriptor};
 use crate::protocol::HashBytes;
 use crate::{CopyError, DestinationOptions, Summary};
 
@@ -130,7 +130,8 @@ impl OpenDestination {
         let Some(Missing { parent, path, takes_contents }) = &self.missing else { return Ok(self) };
         let create = || {
             let name = path.file_name().ok_or(io::ErrorKind::NotFound)?;
-            let parent = Directory::top(parent.try_clone()?, path.clone(), Links::Keep)?;
+            let parent = with_descriptor(|| parent.try_clone())?;
+            let parent = Directory::top(parent, path.clone(), Links::Keep)?;
             let directory = if *takes_contents {
                 enter(&parent, name.as_bytes(), options)?.directory.ok_or(io::ErrorKind::NotFound)?
             } else {

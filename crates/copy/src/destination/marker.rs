@@ -18,7 +18,7 @@ use std::time::SystemTime;
 use rustix::fs::{OFlags, fstat};
 
 use super::part::{is_private, remove};
-use crate::directory::{Directory, Links, RootDirectory};
+use crate::directory::{Directory, Links, RootDirectory, with_descriptor};
 use crate::name::Temporary;
 use crate::protocol::HashBytes;
 
@@ -47,7 +47,8 @@ struct Identity {
 
 impl Identity {
     fn of(directory: impl AsFd) -> io::Result<Self> {
-        let metadata = File::from(directory.as_fd().try_clone_to_owned()?).metadata()?;
+        let file = with_descriptor(|| directory.as_fd().try_clone_to_owned()).map(File::from)?;
+        let metadata = file.metadata()?;
         let created = metadata.created().ok().and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
         let created_nanos = created.map_or(0, |at| u64::try_from(at.as_nanos()).unwrap_or(u64::MAX));
         Ok(Self { inode: metadata.ino(), created_nanos })

@@ -151,7 +151,7 @@ impl Worker {
             (Some(State::Planned(plan)), job) => match begin(&self.shared, plan) {
                 Ok(receiving) => self.receive(receiving, job),
                 Err((target, error)) => {
-                    self.shared.failed(&target, &format!("cannot be created: {error}"))?;
+                    self.shared.failed(&target, &error)?;
                     Ok(discarding(&job))
                 }
             },
@@ -210,22 +210,26 @@ impl Worker {
     }
 
     /// Prepares for the data of a file that the source was asked for. One that goes on is opened
-    /// first, so that the source learns of it only if it does.
+    /// first, so that the source learns of it only if it does. Further ones wait, because each
+    /// needs descriptors.
     fn open(&self, plan: Box<Plan>) -> Result<Option<State>, Failure> {
         let Some(Checkpoint { offset, stack }) = plan.resume.clone() else {
             return Ok(Some(State::Planned(plan)));
         };
-        let id = plan.target.id;
-        match begin(&self.shared, plan) {
-            Ok(receiving) => {
-                self.shared.reply(FromDestination::Want { id, start: Start::Resume { offset, stack } })?;
-                Ok(Some(State::Receiving(receiving)))
+        let want = FromDestination::Want { id: plan.target.id, start: Start::Resume { offset, stack } };
+        let state = if self.files.values().any(|state| matches!(state, State::Receiving(_))) {
+            State::Planned(plan)
+        } else {
+            match begin(&self.shared, plan) {
+                Ok(receiving) => State::Receiving(receiving),
+                Err((target, error)) => {
+                    self.shared.failed(&target, &error)?;
+                    return Ok(None);
+                }
             }
-            Err((target, error)) => {
-                self.shared.failed(&target, &format!("cannot go on: {error}"))?;
-                Ok(None)
-            }
-        }
+        };
+        self.shared.reply(want)?;
+        Ok(Some(state))
     }
 
     /// Asks the source whether its file is the same as the existing one.
@@ -433,7 +437,7 @@ fn wrong_data() -> Failure {
 }
 
 /// Creates or opens the part of a file whose data begin to arrive.
-fn begin(shared: &Shared, mut plan: Box<Plan>) -> Result<Box<Receiving>, (Target, io::Error)> {
+fn begin(shared: &Shared, mut plan: Box<Plan>) -> Result<Box<Receiving>, (Target, String)> {
     let size = plan.target.size;
     let resumed = plan.resume.as_ref().and_then(|at| TreeHash::resume(size, at.offset, &at.stack));
     let tree = resumed.unwrap_or_else(|| TreeHash::new(size));
@@ -455,7 +459,10 @@ fn begin(shared: &Shared, mut plan: Box<Plan>) -> Result<Box<Receiving>, (Target
             plan.target.missing_bytes = size - tree.offset();
             Ok(Box::new(Receiving { plan, part, tree, unconfirmed: None, has_holes: false }))
         }
-        Err(error) => Err((plan.target, error)),
+        Err(error) => {
+            let what = if plan.resume.is_some() { "go on" } else { "be created" };
+            Err((plan.target, format!("cannot {what}: {error}")))
+        }
     }
 }
 

@@ -18,8 +18,8 @@ use super::report::{Client, Report};
 use super::{COPY_FAILED, STOPPED};
 use crate::{CopyError, Observer, Permission, Root, Summary};
 
-/// Most descriptors of a client: its open directories (`directory.rs`) and files.
-const DESCRIPTORS: u64 = 128 + 8;
+/// Most descriptors that a client needs at a time, for files and directories in use.
+const DESCRIPTORS: u64 = 12;
 
 /// Runs until it is stopped. A stop while clients are connected is an error.
 pub(crate) async fn serve(

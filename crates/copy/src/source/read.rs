@@ -156,7 +156,7 @@ impl Reader {
         }
     }
 
-    /// Stops a file that nobody waits for, and sends messages that wait for more of their kind.
+    /// Fails if the file is not wanted any more. Flushes messages that have waited for long.
     fn check(&mut self, id: u64) -> Result<(), Stop> {
         if self.pending.is_wanted(id) {
             return Ok(self.out.flush_late()?);

@@ -28,7 +28,7 @@ const INTO_ITSELF: &str = "the copy goes into it: exclude it, or choose another 
 const MAX_HELD_NAMES: usize = if cfg!(test) { 4 } else { 65_536 };
 
 pub(crate) struct Walk {
-    pub(crate) root: RootDirectory,
+    pub(crate) root: Arc<RootDirectory>,
     pub(crate) follow: bool,
     pub(crate) excludes: Gitignore,
     /// Identity of the destination. A list of it would find what the copy makes there, without end.
@@ -109,8 +109,7 @@ impl Walk {
     }
 
     fn open_top(&self, path: &Path) -> io::Result<Arc<Directory>> {
-        let handle = self.root.open_directory(path)?;
-        Directory::top(handle, path.into(), self.root.links(self.follow))
+        Directory::in_root(&self.root, path.into(), self.root.links(self.follow))
     }
 
     /// Sends a file or link to the peer. Returns the entry if it is a directory.
@@ -152,7 +151,7 @@ impl Walk {
         let item =
             Item { trail: Arc::clone(&entry.trail), kind: Kind::File, size, file: Some(file), wants_left: 2 };
         self.files += 1;
-        self.bytes += size;
+        self.bytes = self.bytes.saturating_add(size);
         self.entry(wire_entry(entry, stat, EntryKind::File { size, token }), item).map(drop)
     }
 
@@ -200,8 +199,7 @@ impl Walk {
     /// handle stays open for the list while subdirectories are visited. One with very many
     /// subdirectories is listed in pieces.
     fn contents(&mut self, directory: &Arc<Directory>, parent: &WalkEntry<'_>) -> Result<(), Ended> {
-        let list = directory.handle().and_then(|handle| Ok(rustix::fs::Dir::read_from(&*handle)?));
-        let list = match list {
+        let list = match directory.list() {
             Ok(list) => list,
             Err(error) => return self.unreadable(&parent.trail.path(), &error),
         };

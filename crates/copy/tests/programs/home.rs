@@ -57,11 +57,7 @@ impl Home {
     pub(crate) fn serve(&self, folder: &str, options: &[&str]) -> Serve {
         self.folder(folder);
         let args = ["--serve", folder, "--bind", "127.0.0.1", "--port", "0", "--json"];
-        let program = self.start("server", &[&args, options].concat());
-        let listening = program.event("listening");
-        let tickets = home::tickets(&listening);
-        let port = listening["address"].as_str().unwrap().rsplit(':').next().unwrap().to_owned();
-        Serve { program, port, tickets }
+        Serve::of(self.start("server", &[&args, options].concat()))
     }
 
     /// Makes a command that stands for ssh, and returns its path.
@@ -92,6 +88,13 @@ pub(crate) struct Serve {
 }
 
 impl Serve {
+    pub(crate) fn of(program: Program) -> Self {
+        let listening = program.event("listening");
+        let tickets = home::tickets(&listening);
+        let port = listening["address"].as_str().unwrap().rsplit(':').next().unwrap().to_owned();
+        Self { program, port, tickets }
+    }
+
     /// Returns the first ticket with a path.
     pub(crate) fn at(&self, path: &str) -> String {
         format!("{}:{path}", self.tickets[0])

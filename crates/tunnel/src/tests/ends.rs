@@ -193,7 +193,8 @@ async fn stopped_endpoint_ends_connect() {
     let link = world.link_over(made.recv().unwrap(), "anna", world.ticket());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (report, stop) = (world.report.clone(), TaskStop::new(world.stop.subscribe()));
-    let connect = tokio::spawn(async move { connect::accept_all(&listener, link, &report, &stop).await });
+    let connect =
+        tokio::spawn(async move { connect::accept_all(&listener, MAX_SESSIONS, link, &report, &stop).await });
     assert!(!connect.is_finished());
     end.send(()).unwrap();
     other.join().unwrap();

@@ -52,10 +52,21 @@ impl Home {
     /// Starts `connect` on a free TCP port.
     pub(crate) fn connect(&self, user: &str, remote: &str, options: &str) -> Connect {
         let args = format!("connect {remote} --listen 127.0.0.1:0 --json {options}");
-        let program = Program::start(&mut self.command(user, &args));
+        Connect::of(Program::start(&mut self.command(user, &args)))
+    }
+
+    /// Starts the same with a limit on descriptors.
+    pub(crate) fn connect_limited(&self, descriptors: u32, user: &str, remote: &str) -> Connect {
+        let args = ["connect", remote, "--listen", "127.0.0.1:0", "--json"];
+        Connect::of(Program::start(&mut self.0.limited(descriptors, user, args)))
+    }
+}
+
+impl Connect {
+    fn of(program: Program) -> Self {
         let listening = program.event("listening");
         let address = listening["address"].as_str().unwrap().parse().unwrap();
-        Connect { program, address, metrics: metrics(&listening) }
+        Self { program, address, metrics: metrics(&listening) }
     }
 }
 

@@ -324,3 +324,22 @@ fn blocked_reader_stops_writer() {
     stream.read_to_string(&mut answer).unwrap();
     assert_eq!(answer, format!("{written} {written}"));
 }
+
+#[test]
+fn connections_beyond_descriptors_wait() {
+    let home = Home::new();
+    let serve = home.serve(server(count), "");
+    let connect = home.connect_limited(40, "anna", &serve.tickets[0]);
+    let mut clients: Vec<_> = (0..50).map(|_| client(connect.address)).collect();
+    // Those that were accepted first keep the others waiting until they end.
+    for mut stream in clients.drain(..) {
+        stream.write_all(&[7; 10]).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert_eq!(answer, "10 70");
+    }
+    connect.program.signal("INT");
+    let ended = connect.program.ended();
+    assert!(ended.errors.contains("further ones wait"), "{ended:?}");
+}
