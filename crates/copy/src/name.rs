@@ -10,10 +10,9 @@ const JOURNAL: &[u8] = b".journal";
 const LINK: &[u8] = b".link";
 const NEW: &[u8] = b".new";
 const MODE: &[u8] = b".mode";
+const PROBE: &[u8] = b".probe";
 /// Digits of the hash in a name.
 const STEM_DIGITS: usize = 16;
-/// Name that a file has for a moment where the system cannot create one without a name.
-pub(crate) const PROBE: &[u8] = b".rdt-copy-time.probe";
 
 /// Returns why a name of the peer must not be used: it is no single component, or one of the
 /// temporary names.
@@ -82,6 +81,11 @@ impl Temporary {
     /// Returns a name for a symbolic link that will replace what has the final name.
     pub(crate) fn own_link(&self) -> Vec<u8> {
         self.own(LINK)
+    }
+
+    /// Returns a name for a moment, where the system cannot create a file without one.
+    pub(crate) fn own_probe() -> Vec<u8> {
+        Self::of(b"").own(PROBE)
     }
 
     /// Returns a name that no other process of this host uses, and this one once.

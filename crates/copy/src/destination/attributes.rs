@@ -13,7 +13,7 @@ use rustix::fs::{
 
 use super::part::{is_private, remove};
 use crate::directory::{Directory, mode_of, mtime};
-use crate::name::{PROBE, Temporary};
+use crate::name::Temporary;
 use crate::protocol::Entry;
 
 /// Mode and time of the last write.
@@ -198,10 +198,9 @@ fn unnamed_file(directory: &Arc<Directory>, is_dry_run: bool) -> io::Result<File
     if is_dry_run {
         return Err(io::ErrorKind::Unsupported.into());
     }
-    // A killed copy may have left it.
-    remove(directory, PROBE)?;
-    let file = directory.open(PROBE, OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY)?;
-    remove(directory, PROBE)?;
+    let name = Temporary::own_probe();
+    let file = directory.open(&name, OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY)?;
+    remove(directory, &name)?;
     Ok(file.into())
 }
 

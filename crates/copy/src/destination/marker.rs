@@ -83,8 +83,9 @@ impl Marker {
     pub(super) fn remove_if_other(&self, directory: &Arc<Directory>) {
         let Ok((file, found)) = self.read() else { return };
         let Ok(identity) = directory.handle().and_then(Identity::of) else { return };
-        let is_other =
-            !found.starts_with(&named(identity)) && !found.starts_with(&named(Identity::default()));
+        let is_other = found.starts_with(&MAGIC)
+            && !found.starts_with(&named(identity))
+            && !found.starts_with(&named(Identity::default()));
         if is_other && file.metadata().is_ok_and(|metadata| metadata.is_file()) {
             // A marker that cannot be removed does no harm.
             self.remove();

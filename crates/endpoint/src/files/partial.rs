@@ -2,6 +2,8 @@
 //! dropped before. It is locked meanwhile, so that the next receiver in the directory recognises
 //! those of a killed one.
 
+#[cfg(unix)]
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,6 +13,8 @@ use tempfile::NamedTempFile;
 use super::names::numbered;
 
 const PREFIX: &str = ".rdt-partial-";
+/// Attempts to get a hidden name that no [`sweep`] has taken for abandoned before it was locked.
+const MAX_NAMES: u32 = 8;
 /// Limit on the number in the name of a file.
 const MAX_NAME_SUFFIX: u32 = 100_000;
 /// Limit on attempts to get a free name for which other receivers compete.
@@ -26,10 +30,20 @@ impl PartialFile {
         // Opened here, because `tempfile` hides the error code. The umask gives the permissions.
         let open = |path: &Path| {
             let file = File::options().read(true).write(true).create_new(true).open(path)?;
-            // With this error, `tempfile` tries another name.
             if lock(&file) { Ok(file) } else { Err(io::ErrorKind::AlreadyExists.into()) }
         };
-        Ok(Self(tempfile::Builder::new().prefix(PREFIX).make_in(directory, open)?))
+        let create = || {
+            let name = marked_name(getrandom::u64().map_err(io::Error::other)?);
+            tempfile::Builder::new().prefix(&name).rand_bytes(0).make_in(directory, open)
+        };
+        let mut result = create();
+        for _ in 1..MAX_NAMES {
+            match &result {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => result = create(),
+                _ => break,
+            }
+        }
+        Ok(Self(result?))
     }
 
     /// Returns the file, for writing.
@@ -69,6 +83,21 @@ impl PartialFile {
     }
 }
 
+/// Returns the hidden name with this number and the check that marks it as one of this program.
+fn marked_name(number: u64) -> String {
+    let check = rdt_crypto::crc32(&number.to_le_bytes());
+    format!("{PREFIX}{number:016x}{check:08x}")
+}
+
+/// Returns true for a hidden name that this program has made. Another one that begins so belongs to
+/// the user.
+#[cfg(unix)]
+fn is_marked(name: &OsStr) -> bool {
+    let digits = name.to_str().and_then(|name| name.strip_prefix(PREFIX)).and_then(|rest| rest.get(..16));
+    let number = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
+    number.is_some_and(|number| name == marked_name(number).as_str())
+}
+
 /// Locks a new temporary file until it is closed. False if a [`sweep`] has removed it before.
 #[cfg(unix)]
 fn lock(file: &File) -> bool {
@@ -93,7 +122,7 @@ fn lock(_: &File) -> bool {
 pub fn sweep(directory: &Path) {
     let Ok(entries) = fs::read_dir(directory) else { return };
     for entry in entries.flatten() {
-        if entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes()) {
+        if is_marked(&entry.file_name()) {
             // Another receiver may have removed it, and a file that stays does no harm.
             let _ = remove_abandoned(&entry.path());
         }
@@ -177,15 +206,22 @@ mod tests {
     fn sweep_removes_only_unlocked_own_files() {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name);
-        let [abandoned, link, folder] = ["abandoned", "link", "folder"].map(|name| format!("{PREFIX}{name}"));
+        let [abandoned, link, folder] = [1, 2, 3].map(marked_name);
         fs::write(path(&abandoned), b"part").unwrap();
-        fs::write(path("other"), b"whole").unwrap();
+        // Names of the user, however close they are.
+        let marked = marked_name(4);
+        let of_user = ["mine.txt", "", "a1b2c3", "0123456789abcdef", "0123456789abcdef01234567"];
+        let mut of_user = of_user.map(|name| format!("{PREFIX}{name}")).to_vec();
+        of_user.extend([format!("{marked}.txt"), format!("{marked}0"), "other".into()]);
+        for name in &of_user {
+            fs::write(path(name), b"whole").unwrap();
+        }
         std::os::unix::fs::symlink(path("other"), path(&link)).unwrap();
         fs::create_dir(path(&folder)).unwrap();
         let open = PartialFile::create(directory.path()).unwrap();
         sweep(directory.path());
         let open = open.0.path().file_name().unwrap().to_str().unwrap().to_owned();
-        let mut expected = vec![link, folder, open, "other".into()];
+        let mut expected = [vec![link, folder, open], of_user].concat();
         expected.sort();
         assert_eq!(names(directory.path()), expected);
     }
