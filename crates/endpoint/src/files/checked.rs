@@ -1,7 +1,8 @@
 //! File that is sent.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, IoSliceMut, Read};
+use std::path::PathBuf;
 use std::time::SystemTime;
 
 /// Interval between two comparisons of a file with its state at the start, bytes read. A transfer
@@ -18,20 +19,55 @@ pub struct CheckedFile {
     unchecked: usize,
 }
 
-/// Properties of a file that change with its contents. The inode change time (`ctime`) is left out,
-/// because it also changes when the file is renamed, removed or replaced, while the open file keeps
-/// its contents.
+/// Properties of a file that change with its contents.
 #[derive(Debug, PartialEq, Eq)]
 struct FileState {
     length: u64,
     /// `None` where the system has no such time.
     modified: Option<SystemTime>,
+    changed: Changed,
+}
+
+/// Time of the last change of the inode, which no program can put back, and its names. A file that
+/// is renamed, removed or replaced has another time, too, while the open file keeps its contents.
+#[derive(Debug, PartialEq, Eq)]
+struct Changed {
+    /// Seconds since 1970 and nanoseconds; 0 where the system has no such time.
+    at: (i64, i64),
+    names: u64,
+    /// `None` where the system does not tell.
+    path: Option<PathBuf>,
 }
 
 impl FileState {
     fn of(file: &File) -> io::Result<Self> {
         let metadata = file.metadata()?;
-        Ok(Self { length: metadata.len(), modified: metadata.modified().ok() })
+        let changed = Changed::of(file, &metadata);
+        Ok(Self { length: metadata.len(), modified: metadata.modified().ok(), changed })
+    }
+
+    /// Returns true if the file has the same contents as with this earlier state.
+    fn is_same(&self, before: &Self) -> bool {
+        let (now, then) = (&self.changed, &before.changed);
+        let has_other_name = now.names != then.names || now.path != then.path;
+        (self.length, self.modified) == (before.length, before.modified)
+            && (now.at == then.at || has_other_name)
+    }
+}
+
+impl Changed {
+    #[cfg(unix)]
+    fn of(file: &File, metadata: &Metadata) -> Self {
+        use std::os::fd::AsRawFd as _;
+        use std::os::unix::fs::MetadataExt as _;
+
+        let path = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok();
+        Self { at: (metadata.ctime(), metadata.ctime_nsec()), names: metadata.nlink(), path }
+    }
+
+    #[cfg(not(unix))]
+    fn of(_: &File, _: &Metadata) -> Self {
+        Self { at: (0, 0), names: 1, path: None }
     }
 }
 
@@ -55,9 +91,11 @@ impl CheckedFile {
         self.unchecked += n;
         if n == 0 || self.unchecked >= CHECK_INTERVAL_BYTES {
             self.unchecked = 0;
-            if FileState::of(&self.file)? != self.before {
+            let found = FileState::of(&self.file)?;
+            if !found.is_same(&self.before) {
                 return Err(io::Error::other("it changed while it was sent"));
             }
+            self.before = found;
         }
         Ok(n)
     }
@@ -113,6 +151,27 @@ mod tests {
     fn changed_file_fails_at_end_or_next_check() {
         assert_eq!(read_before_error(3 << 20), 3 << 20);
         assert_eq!(read_before_error(CHECK_INTERVAL_BYTES + (3 << 20)), CHECK_INTERVAL_BYTES - (1 << 20));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn time_put_back_hides_no_change() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[1; 8]).unwrap();
+        let modified = file.metadata().unwrap().modified().unwrap();
+        file.set_modified(modified).unwrap();
+        let mut source = CheckedFile::new(file.try_clone().unwrap()).unwrap();
+        let before = file.metadata().unwrap();
+        loop {
+            // The clock of inodes has steps of some milliseconds.
+            std::os::unix::fs::FileExt::write_all_at(&file, &[2], 0).unwrap();
+            file.set_modified(modified).unwrap();
+            if !Changed::of(&file, &before).eq(&Changed::of(&file, &file.metadata().unwrap())) {
+                break;
+            }
+        }
+        let error = source.read(&mut [0; 8]).unwrap_err();
+        assert_eq!(error.to_string(), "it changed while it was sent");
     }
 
     #[test]
