@@ -45,6 +45,7 @@ pub(crate) use self::plan::Expected;
 use self::plan::{Planner, Step};
 use self::tree::{Node, Shared};
 use self::worker::{Job, Work, Worker};
+use crate::compression::Decompressor;
 use crate::directory::Directory;
 use crate::frame::{Batch, FrameHead, FrameReader, write_message};
 use crate::protocol::{Entry, FromDestination, FromSource, HashBytes, MAX_UNRESOLVED};
@@ -161,6 +162,8 @@ impl Destination {
         }
         let sync = shared.0.options.sync;
         let report = shared.0.report.clone();
+        let error = |error| CopyError::System { step: "cannot decompress", error };
+        reader.decompress_with(Decompressor::new(&report).map_err(error)?);
         // Continues after the reads have ended, because it may be in the middle of a frame.
         let mut writing = Box::pin(write_replies(replies, writer, &report));
         let result = tokio::select! {

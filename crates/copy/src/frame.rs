@@ -10,10 +10,12 @@ use tokio::io::{
 };
 
 use crate::CopyError;
+use crate::compression::Decompressor;
 use crate::protocol::{MAX_CONTROL_BYTES, MAX_DATA_BYTES};
 
 const CONTROL: u8 = 1;
 const DATA: u8 = 2;
+const COMPRESSED: u8 = 3;
 /// Bytes of kind and length.
 const HEADER_BYTES: usize = 5;
 /// Bytes of id and offset in a data frame.
@@ -21,7 +23,11 @@ const DATA_PREFIX_BYTES: usize = 16;
 /// Bytes of a data frame before those of the file.
 const DATA_HEADER_BYTES: usize = HEADER_BYTES + DATA_PREFIX_BYTES;
 /// Room of a batch, bytes: one data frame of the largest size and the messages around it.
-const BATCH_BYTES: usize = MAX_DATA_BYTES + (32 << 10);
+pub(crate) const BATCH_BYTES: usize = MAX_DATA_BYTES + (32 << 10);
+/// Bytes of the length before compressed frames.
+const LENGTH_BYTES: usize = 4;
+/// Room for a batch of the largest size that compression makes larger.
+const COMPRESSED_BYTES: usize = BATCH_BYTES + (8 << 10);
 /// Input buffer, bytes. Larger data is read past it.
 const INPUT_BYTES: usize = 128 << 10;
 
@@ -34,7 +40,8 @@ pub(crate) struct Batch {
 
 impl Batch {
     pub(crate) fn new() -> Self {
-        Self { bytes: vec![0; BATCH_BYTES].into_boxed_slice(), used: 0 }
+        let bytes = HEADER_BYTES + LENGTH_BYTES + COMPRESSED_BYTES;
+        Self { bytes: vec![0; bytes].into_boxed_slice(), used: 0 }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -56,7 +63,7 @@ impl Batch {
     /// Adds a message. Returns false if there is no room for it.
     pub(crate) fn put_control(&mut self, message: &impl Serialize) -> bool {
         let start = self.used + HEADER_BYTES;
-        let Some(room) = self.bytes.get_mut(start..) else { return false };
+        let Some(room) = self.bytes[..BATCH_BYTES].get_mut(start..) else { return false };
         let Ok(written) = postcard::to_slice(message, room) else { return false };
         let length = written.len();
         self.bytes[self.used..start].copy_from_slice(&header(CONTROL, length));
@@ -85,6 +92,23 @@ impl Batch {
         read(&mut bytes[DATA_HEADER_BYTES..])?;
         self.used = start + length;
         Ok(&self.bytes[start..self.used])
+    }
+}
+
+impl Batch {
+    /// Fills an empty batch with frames of `plain` bytes, which `compress` puts into its room.
+    pub(crate) fn put_compressed<E>(
+        &mut self,
+        plain: usize,
+        compress: impl FnOnce(&mut [u8]) -> Result<usize, E>,
+    ) -> Result<(), E> {
+        let (head, room) = self.bytes.split_at_mut(HEADER_BYTES + LENGTH_BYTES);
+        let length = compress(room)?;
+        head[..HEADER_BYTES].copy_from_slice(&header(COMPRESSED, LENGTH_BYTES + length));
+        let [.., a, b, c, d] = (plain as u64).to_be_bytes();
+        head[HEADER_BYTES..].copy_from_slice(&[d, c, b, a]);
+        self.used = HEADER_BYTES + LENGTH_BYTES + length;
+        Ok(())
     }
 }
 
@@ -127,35 +151,93 @@ pub(crate) struct FrameReader<R> {
     input: BufReader<R>,
     /// Bytes of the last message. The memory is used again.
     message: Vec<u8>,
+    /// Frames that were compressed, and the number of bytes read of them.
+    plain: Vec<u8>,
+    read: usize,
+    /// `None`: compressed frames are not expected.
+    decompressor: Option<Decompressor>,
 }
 
 impl<R: AsyncRead + Unpin> FrameReader<R> {
     pub(crate) fn new(stream: R) -> Self {
-        Self { input: BufReader::with_capacity(INPUT_BYTES, stream), message: Vec::new() }
+        let input = BufReader::with_capacity(INPUT_BYTES, stream);
+        Self { input, message: Vec::new(), plain: Vec::new(), read: 0, decompressor: None }
+    }
+
+    /// Lets the peer send compressed frames from here on.
+    pub(crate) fn decompress_with(&mut self, decompressor: Decompressor) {
+        self.decompressor = Some(decompressor);
     }
 
     /// Reads the next frame's head; `None` at the end of the stream.
     pub(crate) async fn head(&mut self) -> Result<Option<FrameHead>, CopyError> {
-        if self.input.fill_buf().await.map_err(lost)?.is_empty() {
-            return Ok(None);
-        }
-        let kind = self.input.read_u8().await.map_err(lost)?;
-        let length = self.input.read_u32_le().await.map_err(lost)? as usize;
-        match kind {
-            CONTROL if length <= MAX_CONTROL_BYTES => Ok(Some(FrameHead::Control(length))),
-            DATA if (DATA_PREFIX_BYTES + 1..=DATA_PREFIX_BYTES + MAX_DATA_BYTES).contains(&length) => {
-                let id = self.input.read_u64_le().await.map_err(lost)?;
-                let offset = self.input.read_u64_le().await.map_err(lost)?;
-                Ok(Some(FrameHead::Data { id, offset, length: length - DATA_PREFIX_BYTES }))
+        loop {
+            let is_plain = self.read < self.plain.len();
+            if !is_plain && self.input.fill_buf().await.map_err(lost)?.is_empty() {
+                return Ok(None);
             }
-            CONTROL | DATA => Err(CopyError::Protocol(format!("frame of {length} bytes"))),
-            _ => Err(CopyError::Protocol(format!("frame of kind {kind}"))),
+            let mut header = [0; HEADER_BYTES];
+            self.exact(&mut header).await?;
+            let [kind, a, b, c, d] = header;
+            let length = u32::from_le_bytes([a, b, c, d]) as usize;
+            match kind {
+                CONTROL if length <= MAX_CONTROL_BYTES => return Ok(Some(FrameHead::Control(length))),
+                DATA if (DATA_PREFIX_BYTES + 1..=DATA_PREFIX_BYTES + MAX_DATA_BYTES).contains(&length) => {
+                    let [mut id, mut offset] = [[0; 8]; 2];
+                    self.exact(&mut id).await?;
+                    self.exact(&mut offset).await?;
+                    let [id, offset] = [id, offset].map(u64::from_le_bytes);
+                    return Ok(Some(FrameHead::Data { id, offset, length: length - DATA_PREFIX_BYTES }));
+                }
+                COMPRESSED
+                    if !is_plain
+                        && (LENGTH_BYTES + 1..=LENGTH_BYTES + COMPRESSED_BYTES).contains(&length) =>
+                {
+                    self.decompress(length - LENGTH_BYTES).await?;
+                }
+                CONTROL | DATA | COMPRESSED => {
+                    return Err(CopyError::Protocol(format!("frame of {length} bytes")));
+                }
+                _ => return Err(CopyError::Protocol(format!("frame of kind {kind}"))),
+            }
         }
     }
 
-    pub(crate) async fn control<M: DeserializeOwned>(&mut self, length: usize) -> Result<M, CopyError> {
+    /// Reads frames that take that many bytes compressed.
+    async fn decompress(&mut self, length: usize) -> Result<(), CopyError> {
+        let wrong = |why| CopyError::Protocol(format!("compressed frames {why}"));
+        let Some(decompressor) = &mut self.decompressor else { return Err(wrong("before the copy")) };
+        let plain = self.input.read_u32_le().await.map_err(lost)? as usize;
+        if plain == 0 || plain > BATCH_BYTES {
+            return Err(wrong("of a wrong length"));
+        }
         self.message.resize(length, 0);
         self.input.read_exact(&mut self.message).await.map_err(lost)?;
+        self.plain.resize(plain, 0);
+        self.read = 0;
+        decompressor.decompress(&self.message, &mut self.plain).map_err(|_| wrong("that are damaged"))
+    }
+
+    /// Fills the buffer with the next bytes of frames.
+    async fn exact(&mut self, bytes: &mut [u8]) -> Result<(), CopyError> {
+        let rest = &self.plain[self.read..];
+        if rest.is_empty() {
+            return self.input.read_exact(bytes).await.map(drop).map_err(lost);
+        }
+        let Some((read, _)) = rest.split_at_checked(bytes.len()) else {
+            return Err(CopyError::Protocol("a frame that goes on after its compressed part".into()));
+        };
+        bytes.copy_from_slice(read);
+        self.read += bytes.len();
+        Ok(())
+    }
+
+    pub(crate) async fn control<M: DeserializeOwned>(&mut self, length: usize) -> Result<M, CopyError> {
+        let mut message = std::mem::take(&mut self.message);
+        message.resize(length, 0);
+        let read = self.exact(&mut message).await;
+        self.message = message;
+        read?;
         match postcard::take_from_bytes(&self.message) {
             Ok((message, [])) => Ok(message),
             _ => Err(CopyError::Protocol("a message of another version, or damaged".into())),
@@ -163,7 +245,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
     }
 
     pub(crate) async fn data(&mut self, bytes: &mut [u8]) -> Result<(), CopyError> {
-        self.input.read_exact(bytes).await.map(drop).map_err(lost)
+        self.exact(bytes).await
     }
 
     /// Reads the next frame, which must be a message.

@@ -12,6 +12,7 @@
 //! | session | `session.rs` | request and answer, end of the streams |
 //! | superseded session | `superseded_sessions.rs` | end of the session that a killed client left |
 //! | protocol | `protocol.rs`, `frame.rs` | messages, limits, their bytes |
+//! | compression | `compression.rs` | when and how batches of frames are compressed |
 //! | source | `source/` | lists the tree, reads files |
 //! | destination | `destination/` | decides what is needed, writes and verifies files |
 //! | tree hash, journal | `tree_hash.rs`, `journal.rs` | where verified data ends |
@@ -20,6 +21,8 @@
 //! | program | `program/` | `rdt-copy`: command line, connections, progress, reports |
 #![forbid(unsafe_code)]
 
+#[cfg(unix)]
+mod compression;
 #[cfg(unix)]
 mod destination;
 #[cfg(unix)]
@@ -57,7 +60,7 @@ mod tree_hash;
 mod tests;
 
 pub use events::{Event, Kind, Observer, SkipReason};
-pub use options::{DestinationOptions, Existing, Permission, Request, Root, SourceOptions};
+pub use options::{Compression, DestinationOptions, Existing, Permission, Request, Root, SourceOptions};
 pub use program::{command_line, rdt_copy};
 pub use session::{ByteStream, pull, push, serve};
 pub use summary::{CopyError, Failure, Summary};

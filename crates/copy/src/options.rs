@@ -30,6 +30,36 @@ pub struct SourceOptions {
     /// Names that are left out, as lines of a `.gitignore` at each source directory. Those without
     /// a leading `/` leave out sources, too.
     pub excludes: Vec<String>,
+    /// Compression of what is sent.
+    pub compression: Compression,
+}
+
+/// Compression of the data that a source sends, by zstd.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(unix, derive(serde::Serialize, serde::Deserialize))]
+pub enum Compression {
+    /// While data becomes smaller and the stream is slower than the compression.
+    #[default]
+    Auto,
+    /// Never.
+    Off,
+    /// While data becomes smaller, at this level of zstd, from 1 to 19. A server that is confined
+    /// to a directory uses at most level 3.
+    Level(u8),
+}
+
+impl Compression {
+    /// Highest level. Those beyond need a larger window, which the other side does not accept.
+    pub(crate) const MAX_LEVEL: u8 = 19;
+    #[cfg(unix)]
+    const MAX_SERVER_LEVEL: u8 = 3;
+
+    /// Returns what a source does that a peer has asked for this.
+    #[cfg(unix)]
+    pub(crate) fn of_peer(self, is_confined: bool) -> Self {
+        let most = if is_confined { Self::MAX_SERVER_LEVEL } else { Self::MAX_LEVEL };
+        if let Self::Level(level) = self { Self::Level(level.clamp(1, most)) } else { self }
+    }
 }
 
 /// Options of the side that writes.

@@ -191,7 +191,8 @@ fn request(args: &Arguments, plan: Plan) -> Request {
     let Plan { is_push, sources, destination: dest, .. } = plan;
     let (sources, dest) =
         if is_push { (sources, named(dest)) } else { (sources.into_iter().map(named).collect(), dest) };
-    let source = SourceOptions { follow: args.source.follow, excludes: args.source.exclude.clone() };
+    let args::SourceArgs { follow, compress: compression, .. } = args.source;
+    let source = SourceOptions { follow, excludes: args.source.exclude.clone(), compression };
     let args::DestinationArgs { checksum, sync, special_modes, dry_run, .. } = args.destination;
     let destination = DestinationOptions { existing, checksum, sync, special_modes, dry_run };
     Request { sources, dest, source, destination }

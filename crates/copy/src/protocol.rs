@@ -5,13 +5,17 @@
 //!
 //! # Frames
 //!
-//! | bytes | control frame | data frame |
-//! |---|---|---|
-//! | 0 | 1 | 2 |
-//! | 1..5 | length of the rest, at most 1 MiB | length of the rest, at most 1 MiB + 16 |
-//! | 5.. | one message in postcard's format | id (8), offset (8), bytes of the file |
+//! A frame has a kind (1 byte), the length of the rest (4), and the rest. Numbers of these headers
+//! are little endian.
 //!
-//! Numbers of these headers are little endian.
+//! | kind | longest rest, bytes | rest |
+//! |---|---|---|
+//! | 1: control | 1 MiB | one message in postcard's format |
+//! | 2: data | 1 MiB + 16 | id (8), offset (8), bytes of the file |
+//! | 3: compressed | 1 MiB + 40 KiB + 4 | length of frames (4), part of a zstd stream |
+//!
+//! A source may compress whole frames of kinds 1 and 2, at most 1 MiB + 32 KiB together. All
+//! compressed frames are one zstd stream with a window of at most 2 MiB, flushed after each part.
 //!
 //! # Order
 //!
@@ -37,7 +41,7 @@ use std::marker::PhantomData;
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-use crate::{DestinationOptions, Existing, SkipReason};
+use crate::{Compression, DestinationOptions, Existing, SkipReason};
 
 /// First bytes of a [`Hello`].
 pub(crate) const MAGIC: [u8; 8] = *b"rdt-copy";
@@ -96,6 +100,7 @@ pub(crate) enum WireRequest {
         excludes: Vec<String>,
         /// Identity of the destination, which no source may contain.
         into: Option<HashBytes>,
+        compression: Compression,
     },
 }
 

@@ -71,6 +71,13 @@ impl Report {
         (bytes > 0).then_some(FromDestination::Written { bytes, sent_bytes })
     }
 
+    /// Counts frames that were sent compressed.
+    pub(crate) fn compressed(&self, bytes: u64, to_bytes: u64) {
+        let mut summary = self.lock();
+        summary.uncompressed_bytes += bytes;
+        summary.compressed_bytes += to_bytes;
+    }
+
     pub(crate) fn resumed(&self, path: &Path, offset: u64) {
         let mut summary = self.lock();
         summary.resumed_bytes = summary.resumed_bytes.saturating_add(offset);

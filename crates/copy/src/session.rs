@@ -83,9 +83,9 @@ pub async fn pull(
     let first_name = expected.first().map(|source| source.name.clone()).unwrap_or_default();
     let named = Sources { count: sources.len() as u64, first_name, expected: Some(expected) };
     let open = OpenDestination::open(&root, &request.dest, named, request.destination)?;
-    let SourceOptions { follow, excludes } = request.source;
+    let SourceOptions { follow, excludes, compression } = request.source;
     let into = open.identity();
-    session.ask(WireRequest::Pull { sources, follow, excludes, into }).await?;
+    session.ask(WireRequest::Pull { sources, follow, excludes, into, compression }).await?;
     let destination = Destination::start(open, request.destination, None, &session.report)?;
     let marker = destination.run(&mut session.reader, &mut session.writer).await?;
     let (summary, _) = session.close().await;
@@ -143,7 +143,7 @@ fn register(request: &WireRequest, root: &Root) -> Option<PushSession> {
 /// Returns the hash of a command that was given in `folder`. Other folders have other files under
 /// the same relative paths.
 fn hash_of_command(request: &Request, folder: &Path) -> HashBytes {
-    let Request { sources, dest, source: SourceOptions { follow, excludes }, destination } = request;
+    let Request { sources, dest, source: SourceOptions { follow, excludes, .. }, destination } = request;
     let mut hasher = blake3::Hasher::new_derive_key("rdt-copy 1 command");
     let mut add = |bytes: &[u8]| {
         hasher.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
@@ -232,12 +232,13 @@ fn prepare(
             let open = OpenDestination::open(&directory, &dest, sources, options)?;
             Ok(Prepared::Destination(Box::new(Destination::start(open, options, running, report)?)))
         }
-        WireRequest::Pull { sources, follow, excludes, into } => {
+        WireRequest::Pull { sources, follow, excludes, into, compression } => {
             let sources: Vec<PathBuf> =
                 sources.into_iter().map(|source| OsString::from_vec(source).into()).collect();
             let Some(first) = sources.first() else { return refuse("no source is named") };
             report.event(&Event::Request { push: false, path: first });
-            let options = SourceOptions { follow, excludes };
+            let compression = compression.of_peer(root.confined);
+            let options = SourceOptions { follow, excludes, compression };
             Ok(Prepared::Source(Box::new(Source::start(directory, sources, &options, into, report)?)))
         }
     }

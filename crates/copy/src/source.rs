@@ -18,14 +18,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
+use rdt_udp::clock;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, unbounded_channel};
 
-use self::outgoing::{Outgoing, Spare};
+use self::outgoing::Outgoing;
+pub(crate) use self::outgoing::Spare;
 use self::pending::Pending;
 use self::read::{Reader, Want};
 use self::walk::Walk;
 pub(crate) use self::walk::{excludes, is_excluded_source, top_name};
+use crate::compression::{Compressor, Line};
 use crate::directory::RootDirectory;
 use crate::frame::{Batch, FrameReader, write_message};
 use crate::name::refuse;
@@ -53,6 +56,7 @@ pub(crate) struct Source {
     wants: Sender<Want>,
     batches: Receiver<Batch>,
     spare: Spare,
+    line: Arc<Line>,
     threads: Threads,
     fatal: UnboundedReceiver<CopyError>,
 }
@@ -90,8 +94,18 @@ impl Source {
         // The threads end early if the copy has ended.
         threads.start("walk", WALK_STACK_BYTES, move || _ = walk.run(&sources))?;
         threads.start("read", 0, move || _ = reader.run(&queue))?;
-        let report = report.clone();
-        Ok(Self { pending, report, wants, batches, spare, threads, fatal })
+        let (line, report) = (Arc::new(Line::default()), report.clone());
+        let compressor = Compressor::new(options.compression, &line, &spare, &report);
+        let error = |error| CopyError::System { step: "cannot compress", error };
+        let batches = match compressor.map_err(error)? {
+            None => batches,
+            Some(compressor) => {
+                let (queue, compressed) = outgoing::compressed();
+                threads.start("compress", 0, move || _ = compressor.run(batches, &queue))?;
+                compressed
+            }
+        };
+        Ok(Self { pending, report, wants, batches, spare, line, threads, fatal })
     }
 
     /// Runs the copy to its end over a stream whose opening is done.
@@ -112,9 +126,9 @@ impl Source {
         reader: &mut FrameReader<impl AsyncRead + Unpin>,
         writer: &mut (impl AsyncWrite + Unpin),
     ) -> Result<(), CopyError> {
-        let Self { pending: StopGuard(pending), report, wants, batches, spare, fatal, .. } = self;
+        let Self { pending: StopGuard(pending), report, wants, batches, spare, line, fatal, .. } = self;
         let answers = Answers { pending, report, wants };
-        let sending = send(batches, spare, pending, writer);
+        let sending = send(batches, spare, line, pending, writer);
         let exchange = async { tokio::try_join!(answers.read(reader), sending).map(drop) };
         tokio::select! {
             result = exchange => result,
@@ -127,6 +141,7 @@ impl Source {
 async fn send(
     batches: &mut Receiver<Batch>,
     spare: &Spare,
+    line: &Line,
     pending: &Pending,
     writer: &mut (impl AsyncWrite + Unpin),
 ) -> Result<(), CopyError> {
@@ -136,7 +151,9 @@ async fn send(
             Some(batch) = batches.recv() => batch,
             () = pending.finished() => break,
         };
+        let begun_at = clock::now();
         writer.write_all(batch.as_bytes()).await.map_err(CopyError::Stream)?;
+        line.took(batch.len(), clock::now().saturating_duration_since(begun_at));
         spare.give(batch);
     }
     write_message(writer, &FromSource::Finish).await

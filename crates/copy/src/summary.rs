@@ -28,6 +28,10 @@ pub struct Summary {
     pub resumed_bytes: u64,
     /// Bytes of files that were sent in this copy and written; holes count nothing.
     pub sent_bytes: u64,
+    /// Bytes of data and messages that were compressed. The rest was sent as it is.
+    pub uncompressed_bytes: u64,
+    /// The same after compression.
+    pub compressed_bytes: u64,
     /// Time since the request.
     pub elapsed: Duration,
 }

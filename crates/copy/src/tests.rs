@@ -1,5 +1,6 @@
 //! Whole copies between two tasks.
 
+mod compression;
 mod copies;
 mod hostile;
 mod modes;

@@ -17,6 +17,7 @@ use rdt_trust::{ConnectOptions, ListenOptions, PathOptions, parse_lifetime};
 
 use super::failure::CODES;
 use super::location::Far;
+use crate::Compression;
 
 /// UDP port of `--serve`. That of `rdt-tunnel serve` is one less.
 pub(crate) const DEFAULT_PORT: u16 = 22347;
@@ -112,6 +113,10 @@ pub(crate) struct SourceArgs {
     /// Copy what symbolic links lead to, instead of the links
     #[arg(long, conflicts_with = "serve")]
     pub(crate) follow: bool,
+    /// Compress the data: auto (while it becomes smaller and the line is slower than the
+    /// processor), off, or a level of zstd from 1 to 19
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = compression, conflicts_with = "serve")]
+    pub(crate) compress: Compression,
 }
 
 /// What is written.
@@ -286,6 +291,17 @@ fn ssh_command(text: &str) -> Result<SshCommand, String> {
     }
 }
 
+fn compression(text: &str) -> Result<Compression, String> {
+    match text {
+        "auto" => Ok(Compression::Auto),
+        "off" => Ok(Compression::Off),
+        level => match level.parse() {
+            Ok(level @ 1..=Compression::MAX_LEVEL) => Ok(Compression::Level(level)),
+            _ => Err("write auto, off, or a level from 1 to 19".to_owned()),
+        },
+    }
+}
+
 fn advertised(text: &str) -> Result<SocketAddr, String> {
     host_port::bind_address(text, DEFAULT_PORT)
 }
@@ -380,6 +396,18 @@ mod tests {
         ] {
             assert_eq!(refusal(line), None, "{line}");
         }
+    }
+
+    #[test]
+    fn compression_is_word_or_level() {
+        let found = ["auto", "off", "1", "19"].map(|text| compression(text).unwrap());
+        let levels = [Compression::Level(1), Compression::Level(19)];
+        assert_eq!(found, [Compression::Auto, Compression::Off, levels[0], levels[1]]);
+        for text in ["", "on", "0", "20", "-1", "3.5", "zstd"] {
+            assert!(compression(text).is_err(), "{text}");
+        }
+        assert_eq!(parse("a host:").unwrap().source.compress, Compression::Auto);
+        assert!(parse("--serve d --compress off").is_err());
     }
 
     #[test]

@@ -67,6 +67,8 @@ fn counts(summary: &Summary, elapsed: Duration) -> Value {
         "bytes": summary.bytes,
         "resumed_bytes": summary.resumed_bytes,
         "sent_bytes": summary.sent_bytes,
+        "uncompressed_bytes": summary.uncompressed_bytes,
+        "compressed_bytes": summary.compressed_bytes,
         "elapsed_ns": nanos(elapsed),
         "rate_bps": rate_bps(summary.sent_bytes, elapsed).map(f64::round),
     })

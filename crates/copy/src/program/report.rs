@@ -213,6 +213,7 @@ fn totals(summary: &Summary) -> String {
     let Summary {
         files, links, skipped, planned, failures, bytes, resumed_bytes, sent_bytes, elapsed, ..
     } = summary;
+    let Summary { uncompressed_bytes, compressed_bytes, .. } = summary;
     let mut text = format!(
         "{} copied, {} in {:.1} s",
         count(*files, "file"),
@@ -224,6 +225,10 @@ fn totals(summary: &Summary) -> String {
         text += &rate(bps);
     }
     let mut rest = Vec::new();
+    if compressed_bytes < uncompressed_bytes {
+        let (from, to) = (DecimalBytes(*uncompressed_bytes), DecimalBytes(*compressed_bytes));
+        rest.push(format!("{from} compressed to {to}"));
+    }
     if *links > 0 {
         rest.push(count(*links, "link"));
     }
@@ -300,6 +305,9 @@ mod tests {
             ..Summary::default()
         };
         assert_eq!(totals(&summary), "1 file copied, 2.00 MB in 2.0 s, 4.0 Mbit/s");
+        let summary = Summary { uncompressed_bytes: 990_000, compressed_bytes: 200_000, ..summary };
+        let text = "1 file copied, 2.00 MB in 2.0 s, 4.0 Mbit/s; 990.00 kB compressed to 200.00 kB";
+        assert_eq!(totals(&summary), text);
         let summary = Summary {
             files: 1200,
             links: 2,

@@ -13,6 +13,8 @@ use crate::threads::Ended;
 
 /// Limit on batches that wait for the stream. Each has 1 MiB.
 const MAX_QUEUED_BATCHES: usize = 8;
+/// Limit on batches between compression and stream.
+const MAX_COMPRESSED_BATCHES: usize = 2;
 /// Time that a message may wait for more while the thread works on something else.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -88,7 +90,12 @@ impl Spare {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(batch);
     }
 
-    fn take(&self) -> Option<Batch> {
+    pub(crate) fn take(&self) -> Option<Batch> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
+}
+
+/// Creates the queue from the thread that compresses to the stream.
+pub(crate) fn compressed() -> (Sender<Batch>, Receiver<Batch>) {
+    channel(MAX_COMPRESSED_BATCHES)
 }

@@ -44,7 +44,11 @@ fn stopped(text: &str, is_unchanged: bool) -> Vec<u8> {
 /// Sends a push request and raw frames to a server that is confined to `root`, and then reads. With
 /// a number of `replies`, waits for them and finishes; otherwise ends the stream. Returns the
 /// server's result.
-async fn source_says(root: &Path, frames: Vec<Vec<u8>>, replies: Option<u64>) -> Result<Summary, CopyError> {
+pub(super) async fn source_says(
+    root: &Path,
+    frames: Vec<Vec<u8>>,
+    replies: Option<u64>,
+) -> Result<Summary, CopyError> {
     let (near, far) = duplex(1 << 16);
     let (read, mut write) = split(near);
     let options = DestinationOptions { existing: Existing::Overwrite, ..DestinationOptions::default() };
@@ -160,7 +164,8 @@ fn push_request(sources: u64, options: DestinationOptions) -> Vec<u8> {
 }
 
 fn pull_request(sources: Vec<Vec<u8>>) -> WireRequest {
-    WireRequest::Pull { sources, follow: false, excludes: Vec::new(), into: None }
+    let compression = crate::Compression::Off;
+    WireRequest::Pull { sources, follow: false, excludes: Vec::new(), into: None, compression }
 }
 
 /// Waits for the server to want file 1, then sends frames.

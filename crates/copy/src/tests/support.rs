@@ -13,8 +13,8 @@ use tempfile::TempDir;
 use tokio::io::duplex;
 
 use crate::{
-    CopyError, DestinationOptions, Event, Existing, Observer, Permission, Request, Root, Summary, pull, push,
-    serve,
+    Compression, CopyError, DestinationOptions, Event, Existing, Observer, Permission, Request, Root,
+    SourceOptions, Summary, pull, push, serve,
 };
 
 /// Bytes in flight between both tasks.
@@ -43,9 +43,11 @@ impl Folder {
         self.path("dst")
     }
 
-    /// Returns the request to copy `src` into `dst`.
+    /// Returns the request to copy `src` into `dst`. Not compressed, so that bytes of the stream
+    /// are bytes of files.
     pub(super) fn request(&self) -> Request {
-        Request { sources: vec![self.src()], dest: self.dst(), ..Request::default() }
+        let source = SourceOptions { compression: Compression::Off, ..SourceOptions::default() };
+        Request { sources: vec![self.src()], dest: self.dst(), source, ..Request::default() }
     }
 
     pub(super) fn request_with(&self, existing: Existing) -> Request {
