@@ -32,6 +32,7 @@ use std::time::Duration;
 
 use rdt_udp::clock;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::Notify;
 use tokio::sync::mpsc::{self, Receiver, UnboundedReceiver, unbounded_channel};
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -91,6 +92,8 @@ struct Queues {
     workers: Vec<Sender<Work>>,
     buffers: Buffers,
     last_id: u64,
+    /// True: no entry follows.
+    is_listed: bool,
     /// File whose data have begun, and not ended. One at a time, so that few files are open.
     current: Option<u64>,
 }
@@ -116,6 +119,7 @@ impl Destination {
             replies: to_replies,
             fatal: to_fatal,
             unresolved: AtomicUsize::new(0),
+            resolved: Notify::new(),
             placed: Placed::default(),
             is_stopped: AtomicBool::new(false),
             started: clock::now(),
@@ -143,7 +147,8 @@ impl Destination {
             workers: workers.clone(),
         };
         threads.start("plan", 0, move || _ = planner.run(&queue))?;
-        let queues = Queues { steps, workers, buffers: Buffers::new(), last_id: 0, current: None };
+        let queues =
+            Queues { steps, workers, buffers: Buffers::new(), last_id: 0, is_listed: false, current: None };
         let shared = StopGuard(shared);
         Ok(Self { shared, queues, threads, replies, fatal, directory, created, marker, other })
     }
@@ -258,14 +263,23 @@ async fn write_batch(batch: &mut Batch, writer: &mut (impl AsyncWrite + Unpin)) 
     Ok(())
 }
 
-/// Reads frames until the source has finished.
+/// Reads frames until the list is complete and all its entries are resolved.
 async fn read<R: AsyncRead + Unpin>(
     reader: &mut FrameReader<R>,
     queues: &mut Queues,
     shared: &Shared,
 ) -> Result<(), CopyError> {
     loop {
-        match reader.head().await? {
+        let head = if queues.is_listed {
+            tokio::select! {
+                biased;
+                () = shared.all_resolved() => return Ok(()),
+                head = reader.head() => head?,
+            }
+        } else {
+            reader.head().await?
+        };
+        match head {
             None => return Err(CopyError::Stream(io::ErrorKind::UnexpectedEof.into())),
             Some(FrameHead::Data { id, offset, length }) => {
                 queues.check(id)?;
@@ -277,41 +291,34 @@ async fn read<R: AsyncRead + Unpin>(
             Some(FrameHead::Control(length)) => {
                 let room = queues.buffers.room(length + JOB_BYTES).await;
                 let message = reader.control(length).await?;
-                if !handle(message, room, queues, shared)? {
-                    return Ok(());
-                }
+                handle(message, room, queues, shared)?;
             }
         }
     }
 }
 
-/// Passes a message on. Returns false for the last one.
-fn handle(message: FromSource, room: Room, queues: &mut Queues, shared: &Shared) -> Result<bool, CopyError> {
+/// Passes a message on.
+fn handle(message: FromSource, room: Room, queues: &mut Queues, shared: &Shared) -> Result<(), CopyError> {
     let (id, job) = match message {
         FromSource::Entry(entry) => {
             queues.admit(&entry, shared)?;
             queues.step(Step::Entry(entry), room);
-            return Ok(true);
+            return Ok(());
         }
         FromSource::Leave { id } => {
             queues.step(Step::Leave { id }, room);
-            return Ok(true);
+            return Ok(());
         }
         FromSource::Unreadable { path, text } => {
             shared.report.failed(Path::new(std::ffi::OsStr::from_bytes(&path)), &text, Lost::default());
             queues.step(Step::Unreadable { path }, room);
-            return Ok(true);
+            return Ok(());
         }
         FromSource::Total { files, bytes } => {
             shared.report.event(&Event::Total { files, bytes });
-            return Ok(true);
-        }
-        FromSource::Finish if shared.unresolved.load(Ordering::Relaxed) > 0 => {
-            return Err(CopyError::Protocol("the end before all entries are resolved".into()));
-        }
-        FromSource::Finish => {
-            queues.step(Step::Finish, room);
-            return Ok(false);
+            queues.step(Step::End, room);
+            queues.is_listed = true;
+            return Ok(());
         }
         FromSource::Hole { id, offset, len } => (id, Job::Hole { offset, len }),
         FromSource::Group { id, chaining_value } => (id, Job::Group(chaining_value)),
@@ -320,8 +327,7 @@ fn handle(message: FromSource, room: Room, queues: &mut Queues, shared: &Shared)
         FromSource::Same { id } => (id, Job::Same),
         FromSource::Different { id, root } => (id, Job::Different { root }),
     };
-    queues.job(id, job, room)?;
-    Ok(true)
+    queues.job(id, job, room)
 }
 
 impl Queues {
@@ -350,6 +356,9 @@ impl Queues {
     }
 
     fn admit(&mut self, entry: &Entry, shared: &Shared) -> Result<(), CopyError> {
+        if self.is_listed {
+            return Err(CopyError::Protocol("an entry after the end of the list".into()));
+        }
         if entry.id != self.last_id + 1 {
             return Err(CopyError::Protocol(format!("entry {} after {}", entry.id, self.last_id)));
         }

@@ -11,7 +11,7 @@ use tokio::io::{
 
 use crate::CopyError;
 use crate::compression::Decompressor;
-use crate::protocol::{MAX_CONTROL_BYTES, MAX_DATA_BYTES};
+use crate::protocol::{Answer, HashBytes, MAX_CONTROL_BYTES, MAX_DATA_BYTES, VERSION};
 
 const CONTROL: u8 = 1;
 const DATA: u8 = 2;
@@ -254,6 +254,29 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
             None => Ok(None),
             Some(FrameHead::Control(length)) => self.control(length).await.map(Some),
             Some(FrameHead::Data { .. }) => Err(CopyError::Protocol("data in the wrong direction".into())),
+        }
+    }
+
+    /// Reads the server's answer. Returns the identity of its destination.
+    pub(crate) async fn answer(&mut self) -> Result<Option<HashBytes>, CopyError> {
+        match self.message().await? {
+            Some(Answer::Accepted { version: VERSION, into }) => Ok(into),
+            Some(Answer::Accepted { version, .. }) => {
+                Err(CopyError::Protocol(format!("the peer answers in version {version}")))
+            }
+            Some(Answer::Refused { text }) => Err(CopyError::Refused(text)),
+            None => Err(CopyError::Stream(io::ErrorKind::UnexpectedEof.into())),
+        }
+    }
+
+    /// Reads to the end of the stream, and ignores what comes.
+    pub(crate) async fn drain(&mut self) -> Result<(), CopyError> {
+        loop {
+            let length = self.input.fill_buf().await.map_err(lost)?.len();
+            if length == 0 {
+                return Ok(());
+            }
+            self.input.consume(length);
         }
     }
 }

@@ -78,6 +78,14 @@ pub struct DestinationOptions {
     pub dry_run: bool,
 }
 
+#[cfg(unix)]
+impl DestinationOptions {
+    /// Returns true if a new file is written without a question about its contents before.
+    pub(crate) fn takes_contents(self) -> bool {
+        !self.checksum && !self.dry_run
+    }
+}
+
 /// Policy for a name that exists at the destination and is not identical.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Existing {

@@ -31,23 +31,24 @@ use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::{CommandFactory, Parser};
-use rdt_endpoint::tokio::Stream;
+use rdt_endpoint::tokio::Endpoint;
 use rdt_program::exit::{INCOMPLETE, UNAVAILABLE};
 use rdt_program::files::raise_descriptor_limit;
 use rdt_program::{Failure, TaskStop, help_as_option, rejection, start_logging, talk};
 use rdt_trust::serving::LINGER;
 use tokio::time::timeout;
 
-use crate::{DestinationOptions, Existing, Request, SourceOptions, pull, push};
+use crate::session::{pull, pull_unconfirmed, push};
+use crate::{DestinationOptions, Existing, Request, SourceOptions};
 use args::{Arguments, OutputArgs};
 use connect::Session;
 use failure::{interrupted, of_copy};
 use location::Plan;
 use paced::Paced;
 use report::Report;
+use ssh::Ssh;
 
 /// Application's code in a CLOSE: the program was stopped. `docs/PROGRAMS.md` lists it.
 const STOPPED: u32 = 1;
@@ -132,15 +133,18 @@ async fn copy(args: &Arguments, report: &Report, stop: &TaskStop) -> Result<(), 
     };
     let Session { endpoint, stream, name, dialer, mut ssh } = session;
     report.connected(&name, stream.peer_addr());
-    let is_push = plan.is_push;
+    let (is_push, by_ssh) = (plan.is_push, ssh.is_some());
     let request = request(args, plan);
-    let last_packets = last_packets(&stream);
+    stream.set_nodelay(true);
     let observer = Arc::new(report.clone());
     let result = {
         let stream = Paced::new(stream, args.path.max_rate);
         let copied = async {
             if is_push {
                 push(stream, request, observer).await
+            } else if by_ssh {
+                // The end of ssh ends the far side.
+                pull_unconfirmed(stream, request, observer).await
             } else {
                 pull(stream, request, observer).await
             }
@@ -158,26 +162,25 @@ async fn copy(args: &Arguments, report: &Report, stop: &TaskStop) -> Result<(), 
         }
     };
     let result = result.map_err(|failure| if stop.is_set() { interrupted() } else { failure });
-    if result.is_err() {
-        endpoint.close(STOPPED, "rdt-copy was stopped there");
-    }
-    let linger = match &result {
-        // Without ssh, the far side was killed, or ends by itself: it need not confirm the end.
-        Err(failure) if failure.code() != UNAVAILABLE => LINGER,
-        Ok(_) | Err(_) => last_packets,
-    };
-    let _ = timeout(linger, endpoint.wait_idle()).await;
-    if let Some(ssh) = ssh {
-        ssh.finish().await;
+    match &result {
+        // This side knows that the copy is complete, and its last packets have left. The far side
+        // waits for them if they are lost.
+        Ok(_) => ssh.into_iter().for_each(Ssh::leave),
+        Err(failure) => stop_far_side(failure, &endpoint, ssh).await,
     }
     if result?.is_complete() { Ok(()) } else { Err(Failure::new(INCOMPLETE, "some files were not copied")) }
 }
 
-/// Returns the time for the last packets of a copy that both sides know to be over. It is enough to
-/// repeat a lost ACK of the peer's FIN; without it, the peer alone ends later.
-fn last_packets(stream: &Stream) -> Duration {
-    let srtt = stream.stats().and_then(|stats| stats.sender.srtt).unwrap_or_default();
-    (4 * srtt + Duration::from_millis(100)).min(LINGER)
+/// Tells the far side that the copy has failed, and waits until it knows.
+async fn stop_far_side(failure: &Failure, endpoint: &Endpoint, ssh: Option<Ssh>) {
+    endpoint.close(STOPPED, "rdt-copy was stopped there");
+    // Without ssh, the far side was killed, or ends by itself: it need not confirm the end.
+    if failure.code() != UNAVAILABLE {
+        let _ = timeout(LINGER, endpoint.wait_idle()).await;
+    }
+    if let Some(ssh) = ssh {
+        ssh.finish().await;
+    }
 }
 
 fn request(args: &Arguments, plan: Plan) -> Request {

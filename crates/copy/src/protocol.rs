@@ -19,21 +19,27 @@
 //!
 //! # Order
 //!
-//! 1. The client sends [`Hello`], the server answers with [`Answer`].
-//! 2. The source lists the tree depth first: [`FromSource::Entry`] for each name, and
-//!    [`FromSource::Leave`] after the last name in a directory. Ids count from 1. The directory of
-//!    an entry is the innermost one that was not left.
+//! 1. The client sends [`Hello`], the server answers with [`Answer`]. The source of a push does not
+//!    wait for the answer: its list follows the request at once, up to the first directory, because
+//!    the answer says which directory no source may contain.
+//! 2. The source lists the tree depth first: [`FromSource::Entry`] for each name,
+//!    [`FromSource::Leave`] after the last name in a directory, and [`FromSource::Total`] at the
+//!    end. Ids count from 1. The directory of an entry is the innermost one that was not left. The
+//!    entries of the first small files carry their [`Contents`], so a small copy takes one round
+//!    trip.
 //! 3. The destination resolves every entry exactly once: [`FromDestination::Done`], `Skip` or
 //!    `Failed`. At most [`MAX_UNRESOLVED`] entries are unresolved, which bounds the memory of both
 //!    sides.
-//! 4. A file that the destination needs is asked for with [`FromDestination::Want`]. The source
-//!    answers in the order of the wants, one file after the other: data frames and
-//!    [`FromSource::Hole`] by rising offset, [`FromSource::Group`] after every full group but the
-//!    last and those that are holes as a whole, and [`FromSource::End`] or [`FromSource::Stopped`].
+//! 4. A file that the destination needs, and does not have from its entry, is asked for with
+//!    [`FromDestination::Want`]. The source answers in the order of the wants, one file after the
+//!    other: data frames and [`FromSource::Hole`] by rising offset, [`FromSource::Group`] after
+//!    every full group but the last and those that are holes as a whole, and [`FromSource::End`]
+//!    or [`FromSource::Stopped`].
 //! 5. The destination reports its progress with [`FromDestination::Written`], several times a
 //!    second while data arrives, and before the end.
-//! 6. After all entries are resolved the source sends [`FromSource::Finish`], and the destination
-//!    answers [`FromDestination::Finished`]. Both end their streams.
+//! 6. When the list is complete and all entries are resolved, the destination sends
+//!    [`FromDestination::Finished`] and ends its stream. It ignores what still arrives, such as the
+//!    rest of a file that has failed. The source then ends its stream, too.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -54,6 +60,8 @@ pub(crate) const MAX_UNRESOLVED: usize = 16_384;
 pub(crate) const MAX_DATA_BYTES: usize = 1 << 20;
 /// Limit on the message of a control frame, bytes.
 pub(crate) const MAX_CONTROL_BYTES: usize = 1 << 20;
+/// Limit on the contents of a file in its entry, bytes.
+pub(crate) const MAX_CONTENTS_BYTES: usize = 64 << 10;
 /// Limit on nested directories.
 pub(crate) const MAX_DEPTH: usize = 1000;
 /// Limit on sources of a pull.
@@ -101,6 +109,8 @@ pub(crate) enum WireRequest {
         /// Identity of the destination, which no source may contain.
         into: Option<HashBytes>,
         compression: Compression,
+        /// True: entries of small files may carry their contents.
+        with_contents: bool,
     },
 }
 
@@ -168,6 +178,7 @@ pub(crate) enum FromSource {
         path: RawPath,
         text: String,
     },
+    /// The list is complete.
     Total {
         files: u64,
         bytes: u64,
@@ -205,8 +216,6 @@ pub(crate) enum FromSource {
         id: u64,
         root: HashBytes,
     },
-    /// All entries are resolved.
-    Finish,
 }
 
 /// Name in a directory of the source.
@@ -226,8 +235,15 @@ pub(crate) struct Entry {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum EntryKind {
     Directory,
-    File { size: u64, token: Token },
+    File { size: u64, token: Token, contents: Option<Contents> },
     Symlink { target: RawPath },
+}
+
+/// All bytes of a small file. They did not change while they were read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Contents {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) root: HashBytes,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

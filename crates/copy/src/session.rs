@@ -51,8 +51,9 @@ pub async fn push(
         options: request.destination.into(),
         command,
     };
-    let into = session.ask(wire).await?;
-    let source = Source::start(root, request.sources, &request.source, into, &session.report)?;
+    session.ask(wire).await?;
+    let takes_contents = request.destination.takes_contents();
+    let source = Source::start(root, request.sources, &request.source, takes_contents, &session.report)?;
     source.run(&mut session.reader, &mut session.writer).await?;
     Ok(session.close().await.0)
 }
@@ -66,6 +67,26 @@ pub async fn pull(
     request: Request,
     observer: Arc<dyn Observer>,
 ) -> Result<Summary, CopyError> {
+    Ok(pull_to_end(stream, request, observer).await?.close().await.0)
+}
+
+/// Copies as [`pull`], and does not wait until the peer has read that the copy is complete.
+pub(crate) async fn pull_unconfirmed(
+    stream: impl ByteStream,
+    request: Request,
+    observer: Arc<dyn Observer>,
+) -> Result<Summary, CopyError> {
+    let mut session = pull_to_end(stream, request, observer).await?;
+    // The copy is over, whether that works or not.
+    let _ = session.writer.shutdown().await;
+    Ok(session.summary())
+}
+
+async fn pull_to_end<S: ByteStream>(
+    stream: S,
+    request: Request,
+    observer: Arc<dyn Observer>,
+) -> Result<Session<S>, CopyError> {
     let (mut session, root) = open(stream, &request, observer)?;
     if request.sources.len() > MAX_SOURCES {
         return Err(CopyError::Request(format!("more than {MAX_SOURCES} sources: name their directory")));
@@ -85,14 +106,15 @@ pub async fn pull(
     let open = OpenDestination::open(&root, &request.dest, named, request.destination)?;
     let SourceOptions { follow, excludes, compression } = request.source;
     let into = open.identity();
-    session.ask(WireRequest::Pull { sources, follow, excludes, into, compression }).await?;
+    let with_contents = request.destination.takes_contents();
+    session.ask(WireRequest::Pull { sources, follow, excludes, into, compression, with_contents }).await?;
+    session.reader.answer().await?;
     let destination = Destination::start(open, request.destination, None, &session.report)?;
     let marker = destination.run(&mut session.reader, &mut session.writer).await?;
-    let (summary, _) = session.close().await;
     if let Some(marker) = marker {
         marker.remove();
     }
-    Ok(summary)
+    Ok(session)
 }
 
 /// Checks a request of this side, and opens what it needs.
@@ -232,14 +254,15 @@ fn prepare(
             let open = OpenDestination::open(&directory, &dest, sources, options)?;
             Ok(Prepared::Destination(Box::new(Destination::start(open, options, running, report)?)))
         }
-        WireRequest::Pull { sources, follow, excludes, into, compression } => {
+        WireRequest::Pull { sources, follow, excludes, into, compression, with_contents } => {
             let sources: Vec<PathBuf> =
                 sources.into_iter().map(|source| OsString::from_vec(source).into()).collect();
             let Some(first) = sources.first() else { return refuse("no source is named") };
             report.event(&Event::Request { push: false, path: first });
             let compression = compression.of_peer(root.confined);
             let options = SourceOptions { follow, excludes, compression };
-            Ok(Prepared::Source(Box::new(Source::start(directory, sources, &options, into, report)?)))
+            let source = Source::start(directory, sources, &options, with_contents, report)?;
+            Ok(Prepared::Source(Box::new(source.accepted(into))))
         }
     }
 }
@@ -259,17 +282,9 @@ impl<S: ByteStream> Session<S> {
         Self { reader, writer, report, started: Instant::now() }
     }
 
-    /// Sends the request and waits for the answer. Returns the identity of the peer's destination.
-    async fn ask(&mut self, request: WireRequest) -> Result<Option<HashBytes>, CopyError> {
-        write_message(&mut self.writer, &Hello { magic: MAGIC, version: VERSION, request }).await?;
-        match self.reader.message().await? {
-            Some(Answer::Accepted { version: VERSION, into }) => Ok(into),
-            Some(Answer::Accepted { version, .. }) => {
-                Err(CopyError::Protocol(format!("the peer answers in version {version}")))
-            }
-            Some(Answer::Refused { text }) => Err(CopyError::Refused(text)),
-            None => Err(CopyError::Stream(io::ErrorKind::UnexpectedEof.into())),
-        }
+    /// Sends the request.
+    async fn ask(&mut self, request: WireRequest) -> Result<(), CopyError> {
+        write_message(&mut self.writer, &Hello { magic: MAGIC, version: VERSION, request }).await
     }
 
     async fn receive_request(&mut self) -> Result<WireRequest, CopyError> {
@@ -296,9 +311,9 @@ impl<S: ByteStream> Session<S> {
     async fn close(mut self) -> (Summary, bool) {
         let end = async {
             self.writer.shutdown().await.map_err(CopyError::Stream)?;
-            self.reader.head().await
+            self.reader.drain().await
         };
-        let has_ended = matches!(timeout(CLOSE_TIMEOUT, end).await, Ok(Ok(None)));
+        let has_ended = matches!(timeout(CLOSE_TIMEOUT, end).await, Ok(Ok(())));
         (self.summary(), has_ended)
     }
 }

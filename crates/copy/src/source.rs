@@ -26,13 +26,13 @@ use self::outgoing::Outgoing;
 pub(crate) use self::outgoing::Spare;
 use self::pending::Pending;
 use self::read::{Reader, Want};
-use self::walk::Walk;
+use self::walk::{CONTENTS_BYTES, Walk};
 pub(crate) use self::walk::{excludes, is_excluded_source, top_name};
 use crate::compression::{Compressor, Line};
 use crate::directory::RootDirectory;
-use crate::frame::{Batch, FrameReader, write_message};
+use crate::frame::{Batch, FrameReader};
 use crate::name::refuse;
-use crate::protocol::{FromDestination, FromSource, HashBytes, RawPath, Start};
+use crate::protocol::{FromDestination, HashBytes, RawPath, Start};
 use crate::report::{Lost, Report};
 use crate::threads::Threads;
 use crate::tree_hash::TreeHash;
@@ -62,12 +62,14 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Starts to list the sources, but for the destination with the identity `into`.
+    /// Starts to list the sources. Small files leave with their entries if the destination
+    /// `takes_contents`. Directories wait for [`Self::accepted`], or for the answer that
+    /// [`Self::run`] reads.
     pub(crate) fn start(
         root: RootDirectory,
         sources: Vec<PathBuf>,
         options: &SourceOptions,
-        into: Option<HashBytes>,
+        takes_contents: bool,
         report: &Report,
     ) -> Result<Self, CopyError> {
         let pending = Arc::new(Pending::default());
@@ -77,12 +79,12 @@ impl Source {
             root: Arc::new(root),
             follow: options.follow,
             excludes,
-            into,
             pending: Arc::clone(&pending),
             out: to_walk,
             report: report.clone(),
             files: 0,
             bytes: 0,
+            contents_left: if takes_contents { CONTENTS_BYTES } else { 0 },
             held_names: 0,
         };
         let reader = Reader { pending: Arc::clone(&pending), out: to_reader, report: report.clone() };
@@ -108,7 +110,14 @@ impl Source {
         Ok(Self { pending, report, wants, batches, spare, line, threads, fatal })
     }
 
-    /// Runs the copy to its end over a stream whose opening is done.
+    /// Notes that the copy was accepted, for a destination with the identity `into`, which is not
+    /// listed.
+    pub(crate) fn accepted(self, into: Option<HashBytes>) -> Self {
+        self.pending.0.accept(into);
+        self
+    }
+
+    /// Runs the copy to its end. Reads the server's answer, unless the copy was accepted before.
     pub(crate) async fn run(
         mut self,
         reader: &mut FrameReader<impl AsyncRead + Unpin>,
@@ -128,35 +137,28 @@ impl Source {
     ) -> Result<(), CopyError> {
         let Self { pending: StopGuard(pending), report, wants, batches, spare, line, fatal, .. } = self;
         let answers = Answers { pending, report, wants };
-        let sending = send(batches, spare, line, pending, writer);
-        let exchange = async { tokio::try_join!(answers.read(reader), sending).map(drop) };
         tokio::select! {
-            result = exchange => result,
+            result = answers.read(reader) => result,
+            Err(error) = send(batches, spare, line, writer) => Err(error),
             Some(error) = fatal.recv() => Err(error),
         }
     }
 }
 
-/// Writes batches until everything is resolved, and then that this is so.
+/// Writes batches until the threads have ended.
 async fn send(
     batches: &mut Receiver<Batch>,
     spare: &Spare,
     line: &Line,
-    pending: &Pending,
     writer: &mut (impl AsyncWrite + Unpin),
 ) -> Result<(), CopyError> {
-    loop {
-        let batch = tokio::select! {
-            biased;
-            Some(batch) = batches.recv() => batch,
-            () = pending.finished() => break,
-        };
+    while let Some(batch) = batches.recv().await {
         let begun_at = clock::now();
         writer.write_all(batch.as_bytes()).await.map_err(CopyError::Stream)?;
         line.took(batch.len(), clock::now().saturating_duration_since(begun_at));
         spare.give(batch);
     }
-    write_message(writer, &FromSource::Finish).await
+    Ok(())
 }
 
 struct Answers<'a> {
@@ -166,7 +168,11 @@ struct Answers<'a> {
 }
 
 impl Answers<'_> {
+    /// Reads until the destination has finished.
     async fn read(&self, reader: &mut FrameReader<impl AsyncRead + Unpin>) -> Result<(), CopyError> {
+        if !self.pending.is_accepted() {
+            self.pending.accept(reader.answer().await?);
+        }
         loop {
             match reader.message().await? {
                 None => return Err(CopyError::Stream(std::io::ErrorKind::UnexpectedEof.into())),

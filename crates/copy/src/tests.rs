@@ -2,6 +2,7 @@
 
 mod compression;
 mod copies;
+mod flights;
 mod hostile;
 mod modes;
 mod policies;

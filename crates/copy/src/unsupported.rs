@@ -21,6 +21,8 @@ pub async fn pull(_: impl ByteStream, _: Request, _: Arc<dyn Observer>) -> Resul
     unsupported()
 }
 
+pub(crate) use pull as pull_unconfirmed;
+
 /// Fails on this system.
 pub async fn serve(_: impl ByteStream, _: Root, _: Arc<dyn Observer>) -> Result<Summary, CopyError> {
     unsupported()

@@ -22,7 +22,8 @@ use crate::directory::{Directory, is_file_of, mode_of};
 use crate::journal::Subject;
 use crate::name::{Temporary, refuse};
 use crate::protocol::{
-    Entry, EntryKind, FromDestination, MAX_DEPTH, MAX_NAME_BYTES, MAX_TARGET_BYTES, RawPath, Start, Token,
+    Contents, Entry, EntryKind, FromDestination, MAX_DEPTH, MAX_NAME_BYTES, MAX_TARGET_BYTES, RawPath, Start,
+    Token,
 };
 use crate::report::Lost;
 use crate::threads::Ended;
@@ -44,7 +45,7 @@ pub(super) enum Step {
         path: RawPath,
     },
     /// The list is complete.
-    Finish,
+    End,
 }
 
 /// Source that this side asked for.
@@ -107,26 +108,30 @@ pub(super) struct Planner {
 
 impl Planner {
     pub(super) fn run(mut self, steps: &Receiver<(Step, Room)>) -> Result<(), Ended> {
-        while let Ok((step, _room)) = steps.recv() {
+        while let Ok((step, room)) = steps.recv() {
             match step {
-                Step::Entry(entry) => self.entry(entry)?,
+                Step::Entry(entry) => self.entry(entry, room)?,
                 Step::Leave { id } => self.leave(id)?,
                 // Inside a source whose contents alone are copied, a path may equal the name of
                 // another source.
                 Step::Unreadable { path } if self.nodes.len() == 1 => self.top.unreadable(&path),
                 Step::Unreadable { .. } => {}
-                Step::Finish => self.name_missing(),
+                Step::End => self.end()?,
             }
         }
         Ok(())
     }
 
     /// Reports the sources that this side asked for, and that the peer did not even name.
-    fn name_missing(&mut self) {
+    fn end(&mut self) -> Result<(), Ended> {
+        if self.nodes.len() > 1 {
+            return Err(self.shared.fail(CopyError::Protocol("the list ends inside a directory".into())));
+        }
         let expected = self.top.expected.take().into_iter().flatten();
         for Expected { path, .. } in expected.filter(|source| !source.may_be_excluded) {
             self.shared.report.failed(Path::new(OsStr::from_bytes(&path)), NOT_LISTED, Lost::default());
         }
+        Ok(())
     }
 
     fn leave(&mut self, id: u64) -> Result<(), Ended> {
@@ -140,7 +145,7 @@ impl Planner {
         }
     }
 
-    fn entry(&mut self, mut entry: Entry) -> Result<(), Ended> {
+    fn entry(&mut self, mut entry: Entry, room: Room) -> Result<(), Ended> {
         // Directories that fail for their depth cost no credit, so their number is limited here.
         if self.nodes.len() > 2 * MAX_DEPTH {
             return Err(self.shared.fail(CopyError::Protocol("directories nested without end".into())));
@@ -182,7 +187,9 @@ impl Planner {
         match entry.kind {
             EntryKind::Directory => self.directory(target, attributes),
             EntryKind::Symlink { target: to } => self.link(target, &to, attributes),
-            EntryKind::File { token, .. } => self.file(target, token, attributes),
+            EntryKind::File { token, contents, .. } => {
+                self.file(target, token, attributes, contents.map(|contents| (contents, room)))
+            }
         }
     }
 
@@ -279,7 +286,13 @@ impl Planner {
         }
     }
 
-    fn file(&mut self, target: Target, token: Token, attributes: Attributes) -> Result<(), Ended> {
+    fn file(
+        &mut self,
+        target: Target,
+        token: Token,
+        attributes: Attributes,
+        contents: Option<(Contents, Room)>,
+    ) -> Result<(), Ended> {
         let Some(directory) = &target.node.directory else {
             return self.shared.skip(&target, SkipReason::DryRun);
         };
@@ -301,7 +314,7 @@ impl Planner {
                 self.shared.identical(&plan)
             }
             Verdict::Compare => {
-                self.queue(plan.target.id, Job::Compare(Box::new(plan)));
+                self.queue(plan.target.id, Job::Compare(Box::new(plan)), None);
                 Ok(())
             }
             Verdict::Copy if self.shared.options.dry_run => {
@@ -312,11 +325,13 @@ impl Planner {
                 // The worker knows the file before the source can send its data. It asks itself for
                 // the rest of a file that goes on.
                 let is_resumed = plan.resume.is_some();
-                self.queue(id, Job::Open(Box::new(plan)));
-                if is_resumed {
-                    return Ok(());
+                self.queue(id, Job::Open(Box::new(plan)), None);
+                match contents {
+                    _ if is_resumed => {}
+                    Some((contents, room)) => self.queue(id, Job::Whole(contents), room),
+                    None => self.shared.reply(FromDestination::Want { id, start: Start::Beginning })?,
                 }
-                self.shared.reply(FromDestination::Want { id, start: Start::Beginning })
+                Ok(())
             }
         }
     }
@@ -379,11 +394,11 @@ impl Planner {
         }
     }
 
-    fn queue(&self, id: u64, job: Job) {
+    fn queue(&self, id: u64, job: Job, room: Room) {
         let worker = &self.workers[super::worker_of(id, self.workers.len())];
         // Fails if the worker has ended with the copy. Entries that are unresolved are limited, so
         // these jobs are too.
-        let _ = worker.send(Work { id, job, room: None });
+        let _ = worker.send(Work { id, job, room });
     }
 }
 

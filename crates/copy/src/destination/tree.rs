@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use rdt_udp::clock;
 use rustix::fs::{fchmod, fsync};
+use tokio::sync::Notify;
 use tokio::sync::mpsc::{Sender, UnboundedSender};
 
 use super::attributes::{Attributes, NewMode};
@@ -38,6 +39,8 @@ pub(crate) struct Shared {
     pub(crate) fatal: UnboundedSender<CopyError>,
     /// Entries that were received and not resolved.
     pub(crate) unresolved: AtomicUsize,
+    /// Signalled when the last one is resolved, perhaps before others arrive.
+    pub(crate) resolved: Notify,
     pub(crate) placed: Placed,
     /// True after the copy has ended early. Stops work that takes long.
     pub(crate) is_stopped: AtomicBool,
@@ -238,6 +241,13 @@ impl Shared {
         }
     }
 
+    /// Waits until every entry that was received is resolved. For one task.
+    pub(crate) async fn all_resolved(&self) {
+        while self.unresolved.load(Ordering::Relaxed) > 0 {
+            self.resolved.notified().await;
+        }
+    }
+
     /// Ends the copy for all threads.
     pub(crate) fn fail(&self, error: CopyError) -> Ended {
         // Fails if the copy has ended.
@@ -273,7 +283,9 @@ impl Shared {
             }
         };
         // First, because the source may send another entry as soon as it has the reply.
-        self.unresolved.fetch_sub(1, Ordering::Relaxed);
+        if self.unresolved.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.resolved.notify_one();
+        }
         self.reply(reply)
     }
 

@@ -16,7 +16,7 @@ use super::part::Part;
 use super::tree::{Plan, Shared, Target};
 use crate::directory::{is_file_of, mtime};
 use crate::journal::Checkpoint;
-use crate::protocol::{FromDestination, HashBytes, Start};
+use crate::protocol::{Contents, FromDestination, HashBytes, Start};
 use crate::source::read::hash_rest;
 use crate::threads::Ended;
 use crate::tree_hash::{GROUP_BYTES, TreeHash};
@@ -30,7 +30,7 @@ const CHECKPOINT_INTERVAL: Duration = Duration::from_millis(500);
 pub(super) struct Work {
     pub(super) id: u64,
     pub(super) job: Job,
-    /// Room of the frame; `None` for jobs of the planner.
+    /// Room of the frame; `None` for jobs without data.
     pub(super) room: Room,
 }
 
@@ -47,6 +47,8 @@ pub(super) enum Job {
         offset: u64,
         len: u64,
     },
+    /// All data of the file, from its entry.
+    Whole(Contents),
     Group(HashBytes),
     End(HashBytes),
     /// The source gives the file up.
@@ -162,12 +164,16 @@ impl Worker {
     }
 
     fn receive(&self, mut receiving: Box<Receiving>, job: Job) -> Result<Option<State>, Failure> {
-        let is_end = matches!(job, Job::End(_));
+        let is_end = matches!(job, Job::End(_) | Job::Whole(_));
         let result = match job {
             Job::Data { offset, bytes } => receiving.data(&self.shared, offset, bytes.as_bytes()),
             Job::Hole { offset, len } => receiving.hole(&self.shared, offset, len),
             Job::Group(value) => receiving.group(value),
             Job::End(root) => match receiving.end(&self.shared, root) {
+                Ok(placement) => return self.ended(*receiving, placement),
+                Err(failure) => Err(failure),
+            },
+            Job::Whole(contents) => match receiving.whole(&self.shared, &contents) {
                 Ok(placement) => return self.ended(*receiving, placement),
                 Err(failure) => Err(failure),
             },
@@ -331,6 +337,13 @@ impl Receiving {
         Ok(())
     }
 
+    fn whole(&mut self, shared: &Shared, contents: &Contents) -> Result<Placement, Failure> {
+        if !contents.bytes.is_empty() {
+            self.data(shared, 0, &contents.bytes)?;
+        }
+        self.end(shared, contents.root)
+    }
+
     fn hole(&mut self, shared: &Shared, offset: u64, len: u64) -> Result<(), Failure> {
         self.check(offset)?;
         let end = offset.checked_add(len).filter(|end| *end <= self.plan.target.size);
@@ -468,5 +481,5 @@ fn begin(shared: &Shared, mut plan: Box<Plan>) -> Result<Box<Receiving>, (Target
 
 /// State of a failed file after a job: the end of its data ends it.
 fn discarding(job: &Job) -> Option<State> {
-    (!matches!(job, Job::End(_) | Job::Stopped { .. })).then_some(State::Discarding)
+    (!matches!(job, Job::End(_) | Job::Whole(_) | Job::Stopped { .. })).then_some(State::Discarding)
 }

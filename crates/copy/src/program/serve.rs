@@ -77,6 +77,8 @@ pub(super) async fn serve_stream(
     root: Root,
     observer: Arc<dyn Observer>,
 ) -> Result<Summary, CopyError> {
+    // Answers that end with a packet that is not full need not wait for an ACK.
+    stream.set_nodelay(true);
     // The stream outlives its session, so that it can be closed with a reason.
     let served = crate::serve(&mut stream, root, observer).await;
     match &served {

@@ -2,22 +2,25 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rdt_endpoint::EndpointConfig;
 use rdt_endpoint::tokio::{Endpoint, Stream};
 use rdt_program::{Failure, TaskStop};
 use rdt_trust::{Ticket, TrustError, reachable, serving::LINGER};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Stdin, stdin};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
+use super::STOPPED;
 use super::args::{Arguments, Ports};
 use super::connect::{accept, bind, connection, dial_ticket, gate, in_order};
 use super::failure::interrupted;
 use super::report::Report;
 use super::serve::serve_stream;
-use super::{STOPPED, last_packets};
 use crate::Root;
 
+/// Time for the last packets of a client whose ssh has ended.
+const GRACE: Duration = Duration::from_millis(500);
 /// Longest line with a ticket, bytes.
 const MAX_TICKET_BYTES: u64 = 4096;
 
@@ -28,23 +31,25 @@ pub(crate) async fn server(args: &Arguments, report: &Report, stop: &TaskStop) -
         opened = open(args, report, &mut input) => opened?,
         () = stop.wait() => return Err(interrupted()),
     };
-    let last_packets = last_packets(&stream);
     let root = Root::whole().map_err(Failure::system("no current directory"))?;
-    let (is_served, linger) = tokio::select! {
+    let client_has_ended = async {
+        ended(&mut input).await;
+        sleep(GRACE).await;
+    };
+    let linger = tokio::select! {
         // The client reports what failed.
         served = serve_stream(stream, root, Arc::new(())) => match served {
-            Ok(_) => (true, last_packets),
-            Err(_) => (false, LINGER),
+            // The client has left, or got the chance to hear of the end.
+            Ok(_) => return Ok(()),
+            Err(_) => LINGER,
         },
         // The client was killed, or ends because its ssh has: it need not confirm the end.
-        () = ended(&mut input) => (false, last_packets),
-        () = stop.wait() => (false, LINGER),
+        () = client_has_ended => Duration::ZERO,
+        () = stop.wait() => LINGER,
     };
-    if !is_served {
-        endpoint.close(STOPPED, "rdt-copy was stopped there");
-    }
+    endpoint.close(STOPPED, "rdt-copy was stopped there");
     let _ = timeout(linger, endpoint.wait_idle()).await;
-    if is_served { Ok(()) } else { Err(interrupted()) }
+    Err(interrupted())
 }
 
 /// Opens the connection, in the direction that the client has chosen.

@@ -24,7 +24,7 @@ const GRACE: Duration = Duration::from_secs(1);
 /// Time for the far side to end by itself after a copy.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Running ssh. Killed when dropped.
+/// Running ssh. Killed when dropped, unless it was left to end by itself.
 #[derive(Debug)]
 pub(crate) struct Ssh {
     child: Child,
@@ -32,6 +32,16 @@ pub(crate) struct Ssh {
     output: BufReader<tokio::io::Take<ChildStdout>>,
     host: String,
     program: String,
+    is_left: bool,
+}
+
+impl Drop for Ssh {
+    fn drop(&mut self) {
+        if !self.is_left {
+            // Fails if it has ended.
+            let _ = self.child.start_kill();
+        }
+    }
 }
 
 impl Ssh {
@@ -43,13 +53,13 @@ impl Ssh {
         let program = args.remote_program.as_deref().unwrap_or("rdt-copy");
         let mut ssh = Command::new(command);
         ssh.args(&words[1..]).arg(host).arg(program).arg("--server").args(options);
-        ssh.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        ssh.stdin(Stdio::piped()).stdout(Stdio::piped());
         let error = |error: io::Error| Failure::unavailable(format_args!("cannot run {command}: {error}"));
         let mut child = ssh.spawn().map_err(error)?;
         let input = child.stdin.take();
         let output = child.stdout.take().ok_or_else(|| error(io::ErrorKind::BrokenPipe.into()))?;
         let output = BufReader::new(output.take(MAX_GREETING_BYTES));
-        Ok(Self { child, input, output, host: host.to_owned(), program: program.to_owned() })
+        Ok(Self { child, input, output, host: host.to_owned(), program: program.to_owned(), is_left: false })
     }
 
     /// Reads the ticket of a far side that listens. Waits as long as ssh does, because a user may
@@ -131,6 +141,11 @@ impl Ssh {
             }
             None => Failure::unavailable(format_args!("ssh to {host} was killed")),
         }
+    }
+
+    /// Lets ssh and the far side end by themselves, which takes them another round trip.
+    pub(crate) fn leave(mut self) {
+        self.is_left = true;
     }
 
     /// Ends the far side, and waits for it.

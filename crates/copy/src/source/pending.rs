@@ -6,11 +6,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::Notify;
-
 use crate::Kind;
 use crate::directory::Directory;
-use crate::protocol::{MAX_UNRESOLVED, RawPath, Token};
+use crate::protocol::{HashBytes, MAX_UNRESOLVED, RawPath, Token};
+use crate::threads::Ended;
 
 /// Path relative to the destination, as a chain of names. Thousands of entries are pending, and
 /// their paths may have 255 KB each, so they share the names of their directories.
@@ -70,10 +69,8 @@ pub(crate) struct SourceFile {
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
     state: Mutex<State>,
-    /// Signalled when an entry is resolved, or the copy ends.
+    /// Signalled when an entry is resolved, the destination accepts the copy, or the copy ends.
     changed: Condvar,
-    /// Signalled once, when everything is listed and resolved.
-    finished: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -82,12 +79,9 @@ struct State {
     last_id: u64,
     is_listed: bool,
     is_stopped: bool,
-}
-
-impl State {
-    fn is_finished(&self) -> bool {
-        self.is_listed && self.items.is_empty()
-    }
+    is_accepted: bool,
+    /// Identity of the destination, once it has accepted the copy.
+    into: Option<HashBytes>,
 }
 
 impl Pending {
@@ -112,12 +106,30 @@ impl Pending {
         !state.is_stopped
     }
 
+    /// Notes that the destination has accepted the copy.
+    pub(crate) fn accept(&self, into: Option<HashBytes>) {
+        let mut state = self.lock();
+        (state.is_accepted, state.into) = (true, into);
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn is_accepted(&self) -> bool {
+        self.lock().is_accepted
+    }
+
+    /// Waits until the destination accepts the copy. Returns its identity.
+    pub(crate) fn accepted(&self) -> Result<Option<HashBytes>, Ended> {
+        let mut state = self.lock();
+        while !state.is_accepted && !state.is_stopped {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if state.is_stopped { Err(Ended) } else { Ok(state.into) }
+    }
+
     /// Removes an entry that the destination has resolved.
     pub(crate) fn resolve(&self, id: u64) -> Option<Item> {
-        let mut state = self.lock();
-        let item = state.items.remove(&id)?;
-        self.changed.notify_one();
-        self.notify_if_finished(&state);
+        let item = self.lock().items.remove(&id)?;
+        self.changed.notify_all();
         Some(item)
     }
 
@@ -137,24 +149,13 @@ impl Pending {
 
     /// Notes that no more entries follow.
     pub(crate) fn end_list(&self) {
-        let mut state = self.lock();
-        state.is_listed = true;
-        self.notify_if_finished(&state);
+        self.lock().is_listed = true;
     }
 
-    fn notify_if_finished(&self, state: &State) {
-        if state.is_finished() {
-            self.finished.notify_one();
-        }
-    }
-
+    /// Returns true if everything is listed and resolved.
     pub(crate) fn is_finished(&self) -> bool {
-        self.lock().is_finished()
-    }
-
-    /// Waits until everything is listed and resolved. For one task.
-    pub(crate) async fn finished(&self) {
-        self.finished.notified().await;
+        let state = self.lock();
+        state.is_listed && state.items.is_empty()
     }
 
     /// Ends the copy for the threads that wait or read.

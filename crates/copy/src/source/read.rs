@@ -13,7 +13,7 @@ use super::outgoing::Outgoing;
 use super::pending::{Pending, SourceFile};
 use crate::Event;
 use crate::directory::inode;
-use crate::protocol::{FromSource, MAX_DATA_BYTES, Start, Token};
+use crate::protocol::{Contents, FromSource, MAX_DATA_BYTES, Start, Token};
 use crate::report::Report;
 use crate::threads::Ended;
 use crate::tree_hash::{GROUP_BYTES, TreeHash};
@@ -189,6 +189,16 @@ pub(crate) fn hash_rest<E: From<io::Error>>(
         }
     }
     Ok(tree.finish())
+}
+
+/// Reads a small file for its entry. `None` if it has changed or cannot be read: then the
+/// destination asks for it as for a large one, and hears why.
+pub(super) fn contents(file: &SourceFile) -> Option<Contents> {
+    let handle = open(file).ok()?;
+    let mut bytes = vec![0; usize::try_from(file.size).ok()?];
+    handle.read_exact_at(&mut bytes, 0).ok()?;
+    let has_all = handle.read_at(&mut [0], file.size).ok()? == 0 && is_unchanged(&handle, file).ok()?;
+    has_all.then(|| Contents { root: blake3::hash(&bytes).into(), bytes })
 }
 
 /// Opens the file that was listed.

@@ -11,16 +11,21 @@ use rustix::fs::{FileType, Stat, readlinkat};
 
 use super::outgoing::Outgoing;
 use super::pending::{Item, Pending, SourceFile, Trail};
-use super::read::token;
+use super::read::{contents, token};
 use crate::directory::{Directory, RootDirectory, mtime};
 use crate::name::{is_marker, is_temporary};
-use crate::protocol::{Entry, EntryKind, FromSource, HashBytes, MAX_DEPTH, MAX_EXCLUDES, RawPath};
+use crate::protocol::{
+    Contents, Entry, EntryKind, FromSource, MAX_CONTENTS_BYTES, MAX_DEPTH, MAX_EXCLUDES, RawPath,
+};
 use crate::report::{Lost, Report};
 use crate::threads::Ended;
 use crate::{CopyError, Event, Kind, SourceOptions};
 
 /// Bytes of entries that leave together.
 const FLUSH_BYTES: usize = 16 << 10;
+/// Bytes of files that leave with their entries: what a sender has in flight at first. Later ones
+/// wait for the destination to want them, because it may have them.
+pub(super) const CONTENTS_BYTES: u64 = 128 << 10;
 const RESERVED: &str = "its name is reserved for unfinished files of rdt-copy: rename or exclude it";
 const INTO_ITSELF: &str = "the copy goes into it: exclude it, or choose another destination";
 /// Limit on names of directories that are listed before they are visited. Beyond it, a list stays
@@ -31,13 +36,13 @@ pub(crate) struct Walk {
     pub(crate) root: Arc<RootDirectory>,
     pub(crate) follow: bool,
     pub(crate) excludes: Gitignore,
-    /// Identity of the destination. A list of it would find what the copy makes there, without end.
-    pub(crate) into: Option<HashBytes>,
     pub(crate) pending: Arc<Pending>,
     pub(crate) out: Outgoing,
     pub(crate) report: Report,
     pub(crate) files: u64,
     pub(crate) bytes: u64,
+    /// Bytes of files that may still leave with their entries.
+    pub(crate) contents_left: u64,
     /// Names of directories that were listed, and not visited, in all directories.
     pub(crate) held_names: usize,
 }
@@ -71,9 +76,9 @@ impl Walk {
         let (files, bytes) = (self.files, self.bytes);
         self.report.event(&Event::Total { files, bytes });
         self.out.message(&FromSource::Total { files, bytes })?;
-        self.out.flush()?;
+        // First, because the destination may answer at once.
         self.pending.end_list();
-        Ok(())
+        self.out.flush()
     }
 
     fn source(&mut self, source: &Path) -> Result<(), Ended> {
@@ -148,11 +153,21 @@ impl Walk {
             token,
             trail: Arc::clone(&entry.trail),
         };
-        let item =
-            Item { trail: Arc::clone(&entry.trail), kind: Kind::File, size, file: Some(file), wants_left: 2 };
+        let contents = self.contents_of(&file);
+        let item = Item { size, file: Some(file), wants_left: 2, ..item(&entry.trail, Kind::File) };
         self.files += 1;
         self.bytes = self.bytes.saturating_add(size);
-        self.entry(wire_entry(entry, stat, EntryKind::File { size, token }), item).map(drop)
+        self.entry(wire_entry(entry, stat, EntryKind::File { size, token, contents }), item).map(drop)
+    }
+
+    /// Returns the contents of a file that leave with its entry.
+    fn contents_of(&mut self, file: &SourceFile) -> Option<Contents> {
+        let left = self.contents_left.checked_sub(file.size)?;
+        let is_small = file.size <= MAX_CONTENTS_BYTES as u64;
+        let contents = is_small.then(|| contents(file)).flatten()?;
+        self.contents_left = left;
+        self.report.event(&Event::FileStarted { path: &file.trail.path(), size: file.size });
+        Some(contents)
     }
 
     fn link(&mut self, entry: &WalkEntry<'_>, stat: &Stat) -> Result<(), Ended> {
@@ -186,7 +201,12 @@ impl Walk {
 
     /// Sends an open directory and its contents.
     fn list(&mut self, entry: &WalkEntry<'_>, stat: &Stat, directory: &Arc<Directory>) -> Result<(), Ended> {
-        if self.into.is_some() && directory.identity() == self.into {
+        if !self.pending.is_accepted() {
+            self.out.flush()?;
+        }
+        // A list of the destination would find what the copy makes there, without end.
+        let into = self.pending.accepted()?;
+        if into.is_some() && directory.identity() == into {
             return self.left_out(&entry.trail.path(), INTO_ITSELF.into());
         }
         let item = item(&entry.trail, Kind::Directory);

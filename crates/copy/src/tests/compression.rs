@@ -126,7 +126,7 @@ async fn bombs_and_damage_end_copy() {
         ("too long", [&[3][..], &(2u32 << 20).to_le_bytes()].concat()),
         ("empty", frame(1, b"")),
     ] {
-        let error = source_says(&folder.dst(), vec![frames], None).await.unwrap_err();
+        let error = source_says(&folder.dst(), vec![frames], false).await.unwrap_err();
         assert!(error.to_string().contains("protocol"), "{name}: {error}");
     }
     assert!(listing(&folder.dst()).is_empty());

@@ -16,7 +16,11 @@ use crate::protocol::{
 use crate::tree_hash::TreeHash;
 use crate::{CopyError, DestinationOptions, Existing, Request, Root, Summary, pull, serve};
 
-const FILE: EntryKind = EntryKind::File { size: 5, token: [0; 16] };
+const FILE: EntryKind = file(5);
+
+const fn file(size: u64) -> EntryKind {
+    EntryKind::File { size, token: [0; 16], contents: None }
+}
 
 fn entry(id: u64, name: &[u8], kind: EntryKind) -> FromSource {
     FromSource::Entry(Entry { id, name: name.into(), kind, mode: 0o644, mtime: 1, mtime_nanos: 2 })
@@ -41,18 +45,24 @@ fn stopped(text: &str, is_unchanged: bool) -> Vec<u8> {
     message(&FromSource::Stopped { id: 1, text: text.into(), is_unchanged })
 }
 
-/// Sends a push request and raw frames to a server that is confined to `root`, and then reads. With
-/// a number of `replies`, waits for them and finishes; otherwise ends the stream. Returns the
-/// server's result.
+fn end_of_list() -> Vec<u8> {
+    message(&FromSource::Total { files: 0, bytes: 0 })
+}
+
+/// Sends a push request, raw frames and the end of the list to a server that is confined to `root`.
+/// Then waits for the end of the copy, or ends the stream. Returns the server's result.
 pub(super) async fn source_says(
     root: &Path,
-    frames: Vec<Vec<u8>>,
-    replies: Option<u64>,
+    mut frames: Vec<Vec<u8>>,
+    waits: bool,
 ) -> Result<Summary, CopyError> {
     let (near, far) = duplex(1 << 16);
     let (read, mut write) = split(near);
     let options = DestinationOptions { existing: Existing::Overwrite, ..DestinationOptions::default() };
     let hello = push_request(u64::MAX, options);
+    if waits {
+        frames.push(end_of_list());
+    }
     let talk = async {
         write.write_all(&hello).await.unwrap();
         for frame in frames {
@@ -62,17 +72,9 @@ pub(super) async fn source_says(
         }
         let mut reader = FrameReader::new(read);
         assert!(matches!(reader.message().await, Ok(Some(Answer::Accepted { .. }))));
-        if let Some(replies) = replies {
-            let mut left = replies;
-            while left > 0 {
-                match reader.message().await {
-                    Ok(Some(FromDestination::Written { .. })) => {}
-                    Ok(Some(_)) => left -= 1,
-                    // The destination may have ended the copy, which is its result.
-                    _ => return,
-                }
-            }
-            write.write_all(&message(&FromSource::Finish)).await.unwrap();
+        if waits {
+            // Without `Finished`, the destination has ended the copy, which is its result.
+            while !matches!(reader.message().await, Ok(Some(FromDestination::Finished) | None) | Err(_)) {}
         }
         let _ = write.shutdown().await;
         while let Ok(Some(_)) = reader.message::<FromDestination>().await {}
@@ -92,7 +94,7 @@ async fn names_outside_of_destination_are_refused() {
     frames.push(message(&entry(9, b"..", EntryKind::Directory)));
     frames.push(message(&entry(10, b"inside", FILE)));
     frames.push(message(&FromSource::Leave { id: 9 }));
-    let summary = source_says(&folder.dst(), frames, Some(10)).await.unwrap();
+    let summary = source_says(&folder.dst(), frames, true).await.unwrap();
     assert_eq!((summary.failures, summary.files), (10, 0));
     assert!(failures(&summary)["../inside"].contains("its directory"));
     assert!(listing(&folder.dst()).is_empty());
@@ -104,7 +106,7 @@ async fn reserved_names_cannot_be_written() {
     let folder = Folder::new();
     let part = crate::name::Temporary::of(b"target").part;
     let frames = vec![message(&entry(1, &part, FILE))];
-    let summary = source_says(&folder.dst(), frames, Some(1)).await.unwrap();
+    let summary = source_says(&folder.dst(), frames, true).await.unwrap();
     assert!(summary.failed[0].text.contains("reserved"), "{summary:?}");
 }
 
@@ -130,7 +132,7 @@ async fn planted_links_lead_nowhere() {
         message(&FromSource::End { id: 4, root: *blake3::hash(b"HELLO").as_bytes() }),
     ];
     // The data come before the server can have asked for them: an error, or the file is written.
-    let _ = source_says(&folder.dst(), frames, None).await;
+    let _ = source_says(&folder.dst(), frames, false).await;
     assert!(!folder.path("escaped").exists());
     assert_eq!(fs::read(folder.path("victim")).unwrap(), b"victim");
 }
@@ -165,7 +167,8 @@ fn push_request(sources: u64, options: DestinationOptions) -> Vec<u8> {
 
 fn pull_request(sources: Vec<Vec<u8>>) -> WireRequest {
     let compression = crate::Compression::Off;
-    WireRequest::Pull { sources, follow: false, excludes: Vec::new(), into: None, compression }
+    let excludes = Vec::new();
+    WireRequest::Pull { sources, follow: false, excludes, into: None, compression, with_contents: false }
 }
 
 /// Waits for the server to want file 1, then sends frames.
@@ -175,8 +178,8 @@ pub(super) async fn after_want(root: &Path, size: u64, frames: Vec<Vec<u8>>) -> 
     let hello = push_request(1, DestinationOptions::default());
     let talk = async {
         write.write_all(&hello).await.unwrap();
-        let kind = EntryKind::File { size, token: [0; 16] };
-        write.write_all(&message(&entry(1, b"file", kind))).await.unwrap();
+        write.write_all(&message(&entry(1, b"file", file(size)))).await.unwrap();
+        write.write_all(&end_of_list()).await.unwrap();
         let mut reader = FrameReader::new(read);
         assert!(matches!(reader.message().await.unwrap(), Some(Answer::Accepted { .. })));
         let want = reader.message::<FromDestination>().await.unwrap();
@@ -187,8 +190,7 @@ pub(super) async fn after_want(root: &Path, size: u64, frames: Vec<Vec<u8>>) -> 
             }
         }
         while let Ok(Some(reply)) = reader.message::<FromDestination>().await {
-            if !matches!(reply, FromDestination::Want { .. } | FromDestination::Written { .. }) {
-                let _ = write.write_all(&message(&FromSource::Finish)).await;
+            if reply == FromDestination::Finished {
                 let _ = write.shutdown().await;
             }
         }
@@ -246,8 +248,7 @@ async fn read_error_of_source_keeps_part() {
     assert_eq!((summary.failures, listing(&folder.dst()).len()), (1, 0));
     let summary = after_want(&folder.dst(), 9 << 20, frames(true)).await.unwrap();
     assert_eq!((summary.failures, listing(&folder.dst()).len()), (1, 2), "part and journal");
-    let kind = EntryKind::File { size: 9 << 20, token: [0; 16] };
-    let want = first_want(&folder.dst(), kind).await;
+    let want = first_want(&folder.dst(), file(9 << 20)).await;
     assert!(matches!(want, FromDestination::Want { start: Start::Resume { offset: 8_388_608, .. }, .. }));
 }
 
@@ -268,7 +269,7 @@ async fn source_without_credit_is_stopped() {
     let frames = (1..=MAX_UNRESOLVED as u64 + 1)
         .map(|id| message(&entry(id, format!("f{id}").as_bytes(), FILE)))
         .collect();
-    let error = source_says(&folder.dst(), frames, None).await.unwrap_err();
+    let error = source_says(&folder.dst(), frames, false).await.unwrap_err();
     assert!(matches!(&error, CopyError::Protocol(text) if text.contains("more entries")), "{error}");
     assert!(listing(&folder.dst()).is_empty());
 }
@@ -279,7 +280,7 @@ async fn deep_directories_fail_alone() {
     let deep = MAX_DEPTH as u64 + 10;
     let mut frames: Vec<_> = (1..=deep).map(|id| message(&entry(id, b"d", EntryKind::Directory))).collect();
     frames.extend((1..=deep).rev().map(|id| message(&FromSource::Leave { id })));
-    let summary = source_says(&folder.dst(), frames, Some(deep)).await.unwrap();
+    let summary = source_says(&folder.dst(), frames, true).await.unwrap();
     assert_eq!(summary.directories + summary.failures, deep);
     assert!(summary.failures >= 10 && summary.directories >= MAX_DEPTH as u64 - 10, "{summary:?}");
 }
@@ -289,7 +290,7 @@ async fn directories_without_end_end_copy() {
     let folder = Folder::new();
     let frames: Vec<_> =
         (1..=3 * MAX_DEPTH as u64).map(|id| message(&entry(id, b"d", EntryKind::Directory))).collect();
-    let error = source_says(&folder.dst(), frames, Some(u64::MAX)).await.unwrap_err();
+    let error = source_says(&folder.dst(), frames, true).await.unwrap_err();
     assert!(matches!(error, CopyError::Protocol(_)), "{error}");
 }
 
@@ -302,7 +303,8 @@ async fn broken_order_ends_copy() {
         vec![directory(1), directory(1)],
         vec![message(&FromSource::Leave { id: 0 })],
         vec![directory(1), message(&FromSource::Leave { id: 2 })],
-        vec![directory(1), message(&FromSource::Finish)],
+        vec![directory(1), end_of_list()],
+        vec![message(&entry(1, b"file", FILE)), end_of_list(), directory(2)],
         vec![data(7, 0, b"x")],
         vec![message(&FromSource::End { id: 7, root: [0; 32] })],
         vec![message(&FromSource::Same { id: 7 })],
@@ -312,7 +314,7 @@ async fn broken_order_ends_copy() {
     ];
     for frames in cases {
         let text = format!("{frames:?}");
-        let error = source_says(&folder.dst(), frames, None).await.unwrap_err();
+        let error = source_says(&folder.dst(), frames, false).await.unwrap_err();
         assert!(matches!(error, CopyError::Protocol(_)), "{text}: {error}");
     }
 }
@@ -334,7 +336,7 @@ async fn random_bytes_end_copy_without_panic() {
             let byte = usize::try_from(random.below(frames[at].len() as u64)).unwrap();
             frames[at][byte] = random.below(256).to_le_bytes()[0];
         }
-        if let Err(CopyError::System { error, .. }) = source_says(&folder.dst(), frames, None).await {
+        if let Err(CopyError::System { error, .. }) = source_says(&folder.dst(), frames, false).await {
             panic!("{error}");
         }
         assert!(!folder.dst().join("d/file").exists());
@@ -408,7 +410,7 @@ async fn source_that_peer_does_not_list_fails() {
         message(&FromSource::Unreadable { path: b"dir/gone".into(), text: "cannot be read".into() }),
         message(&entry(1, b"there", EntryKind::Directory)),
         message(&FromSource::Leave { id: 1 }),
-        message(&FromSource::Finish),
+        end_of_list(),
     ];
     let summary = pull_from(&folder, request, frames, 1).await.unwrap();
     assert_eq!((summary.directories, summary.failures), (1, 2), "{summary:?}");
@@ -425,7 +427,7 @@ async fn one_unreadable_path_accounts_for_one_source() {
         message(&FromSource::Unreadable { path: b"two/.".into(), text: "cannot be read".into() }),
         message(&entry(1, b"", EntryKind::Directory)),
         message(&FromSource::Leave { id: 1 }),
-        message(&FromSource::Finish),
+        end_of_list(),
     ];
     let summary = pull_from(&folder, request, frames, 1).await.unwrap();
     assert_eq!((summary.directories, summary.failures), (1, 2), "{summary:?}");

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tokio::io::duplex;
 
 use super::support::{Folder, PIPE_BYTES, bytes, failures, listing, pulled, pushed, set_time, write};
+use crate::protocol::MAX_CONTENTS_BYTES;
 use crate::{DestinationOptions, Event, Existing, Observer, Request, Root, Summary, push, serve};
 
 /// Observer of a source that acts when a file is read, after the destination has asked for it.
@@ -70,6 +71,9 @@ async fn pushed_while(request: Request, act: impl Fn() + Send + Sync + 'static) 
     near.unwrap()
 }
 
+/// Size of a file that does not leave with its entry.
+const BYTES: usize = MAX_CONTENTS_BYTES + 1;
+
 #[tokio::test]
 async fn file_of_equal_copy_is_skipped() {
     for (existing, checksum) in
@@ -77,10 +81,10 @@ async fn file_of_equal_copy_is_skipped() {
     {
         let folder = Folder::new();
         let (source, file) = (folder.src().join("file"), folder.dst().join("file"));
-        write(&source, b"content");
+        write(&source, &bytes(BYTES, 1));
         let destination = DestinationOptions { existing, checksum, ..DestinationOptions::default() };
         let request = Request { sources: vec![source], destination, ..folder.request() };
-        let summary = pushed_while(request, move || write(&file, b"content")).await;
+        let summary = pushed_while(request, move || write(&file, &bytes(BYTES, 1))).await;
         assert_eq!(
             (summary.files, summary.skipped, summary.failures),
             (0, 1, 0),
@@ -92,21 +96,21 @@ async fn file_of_equal_copy_is_skipped() {
 
 #[tokio::test]
 async fn other_file_that_takes_name_stays() {
-    for (content, seconds, checksum) in
-        [("other", 1_000_000_000, false), ("CONTENT", 5, false), ("CONTENT", 1_000_000_000, true)]
+    for (size, seconds, checksum) in
+        [(5, 1_000_000_000, false), (BYTES, 5, false), (BYTES, 1_000_000_000, true)]
     {
         let folder = Folder::new();
         let (source, file) = (folder.src().join("file"), folder.dst().join("file"));
-        write(&source, b"content");
+        write(&source, &bytes(BYTES, 1));
         let destination = DestinationOptions { checksum, ..DestinationOptions::default() };
         let request = Request { sources: vec![source], destination, ..folder.request() };
         let act = move || {
-            write(&file, content.as_bytes());
+            write(&file, &bytes(size, 2));
             set_time(&file, seconds);
         };
         let summary = pushed_while(request, act).await;
         assert!(failures(&summary)["file"].contains("--overwrite"), "{summary:?}");
-        assert_eq!(fs::read(folder.dst().join("file")).unwrap(), content.as_bytes());
+        assert_eq!(fs::read(folder.dst().join("file")).unwrap(), bytes(size, 2));
         assert_eq!(listing(&folder.dst()).len(), 1);
     }
 }

@@ -239,6 +239,7 @@ async fn marker_stays_until_source_has_ended() {
         control_frame(&Hello { magic: MAGIC, version: VERSION, request }),
         control_frame(&FromSource::Entry(entry)),
         control_frame(&FromSource::Leave { id: 1 }),
+        control_frame(&FromSource::Total { files: 0, bytes: 0 }),
     ];
     let (near, far) = duplex(PIPE_BYTES);
     let talk = async {
@@ -250,7 +251,6 @@ async fn marker_stays_until_source_has_ended() {
         assert!(matches!(reader.message().await, Ok(Some(Answer::Accepted { .. }))));
         let mut reply = reader.message::<FromDestination>().await.unwrap();
         assert_eq!(reply, Some(FromDestination::Done { id: 1, name: None }));
-        write.write_all(&control_frame(&FromSource::Finish).unwrap()).await.unwrap();
         while reply != Some(FromDestination::Finished) {
             reply = reader.message().await.unwrap();
         }
