@@ -24,6 +24,10 @@ pub(crate) const DEFAULT_PORT: u16 = 22347;
 /// Largest number of tickets.
 const MAX_TICKETS: i64 = 1000;
 
+/// Help of `--idle-timeout`. A copy outlives longer outages than a tunnel, whose clients wait.
+const IDLE_TIMEOUT: &str = "End a copy if no packet of the other side arrived for this long, from 1s. \
+    Shorter outages of the path delay it";
+
 const AFTER_HELP: &str = "\
 Examples:
   $ rdt-copy photos host:                 by ssh, which starts rdt-copy there; into the home folder
@@ -45,7 +49,8 @@ into DEST if DEST is a directory, as cp -r does. Not kept: owners, hard links, A
     name = "rdt-copy",
     version,
     override_usage = "rdt-copy [OPTIONS] SRC... DEST\n       rdt-copy [OPTIONS] --serve DIR",
-    after_help = format!("{AFTER_HELP}\n\n{CODES}")
+    after_help = format!("{AFTER_HELP}\n\n{CODES}"),
+    mut_arg("idle_timeout", |arg| arg.default_value("2min").help(IDLE_TIMEOUT))
 )]
 pub(crate) struct Arguments {
     /// Sources, then the destination. One side is on this host, the other one is HOST:PATH (by
