@@ -6,11 +6,16 @@
 //! | 0..4096 | header: magic (8), token (16), size (8), name (32), inode (8), checksum (16) |
 //! | 4096..8192 | slot 0 |
 //! | 8192..12288 | slot 1 |
+//! | 12288..16384 | note |
 //!
 //! The name is its BLAKE3, the inode that of the part. A slot has a sequence number (8), an offset
 //! (8), the number of chaining values (1), these (32 each) and a checksum (16). Checkpoints go to
 //! the slots in turn, so a torn write leaves the one before. Checksums are BLAKE3; those of slots
 //! cover the header too.
+//!
+//! The note has the form of a slot, and is written after each group, without a sync: it outlives a
+//! killed process. After a crash of the system it may name data that is not there, so the data
+//! between the last checkpoint and the note is hashed again before a copy goes on at the note.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
@@ -23,8 +28,10 @@ const MAGIC: [u8; 8] = *b"rdtcopy3";
 const HEADER_BYTES: usize = 72;
 const CHECKSUM_BYTES: usize = 16;
 const SLOT_BYTES: usize = 4096;
+/// Place of the note.
+const NOTE_START: usize = 3 * SLOT_BYTES;
 /// Size of a journal, bytes.
-const JOURNAL_BYTES: u64 = 3 * SLOT_BYTES as u64;
+const JOURNAL_BYTES: u64 = 4 * SLOT_BYTES as u64;
 
 /// File that a journal belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +52,29 @@ pub(crate) struct Checkpoint {
     pub(crate) stack: Vec<HashBytes>,
 }
 
+/// Where a file that was interrupted may go on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Left {
+    /// Checkpoint: the data before is durable.
+    pub(crate) durable: Option<Checkpoint>,
+    /// Note behind the checkpoint.
+    pub(crate) noted: Option<Checkpoint>,
+}
+
+/// Writer of the notes, beside the thread that writes checkpoints.
+#[derive(Debug)]
+pub(crate) struct Notes {
+    file: File,
+    header: Vec<u8>,
+}
+
+impl Notes {
+    /// Notes the end of a group.
+    pub(crate) fn write(&self, checkpoint: &Checkpoint) -> io::Result<()> {
+        self.file.write_all_at(&slot(&self.header, 0, checkpoint), NOTE_START as u64)
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Journal {
     file: File,
@@ -62,17 +92,21 @@ impl Journal {
         Ok(Self { file, header, sequence: 0 })
     }
 
-    /// Continues a journal. `None` if it has no checkpoint of this subject and part.
-    pub(crate) fn resume(file: File, subject: Subject, inode: u64) -> io::Result<Option<(Self, Checkpoint)>> {
+    /// Continues a journal of this subject and part.
+    pub(crate) fn resume(file: File, subject: Subject, inode: u64) -> io::Result<(Self, Left)> {
         let header = header(&subject, inode);
-        let found = latest(&read(&file)?, &header, subject.size);
-        Ok(found.map(|(sequence, checkpoint)| (Self { file, header, sequence }, checkpoint)))
+        let (sequence, left) = left(&read(&file)?, &header, subject.size);
+        Ok((Self { file, header, sequence }, left))
     }
 
-    /// Reads the last checkpoint, if there is one of this subject and part.
-    pub(crate) fn peek(file: &File, subject: &Subject, inode: u64) -> io::Result<Option<Checkpoint>> {
-        let found = latest(&read(file)?, &header(subject, inode), subject.size);
-        Ok(found.map(|(_, checkpoint)| checkpoint))
+    /// Reads where a file may go on. Nowhere if the journal is not of this subject and part.
+    pub(crate) fn peek(file: &File, subject: &Subject, inode: u64) -> io::Result<Left> {
+        Ok(left(&read(file)?, &header(subject, inode), subject.size).1)
+    }
+
+    /// Returns the writer of its notes.
+    pub(crate) fn notes(&self) -> io::Result<Notes> {
+        Ok(Notes { file: self.file.try_clone()?, header: self.header.clone() })
     }
 
     /// Writes a checkpoint, after the data before it is durable.
@@ -122,13 +156,18 @@ fn slot(header: &[u8], sequence: u64, checkpoint: &Checkpoint) -> Vec<u8> {
     bytes
 }
 
-/// Returns the newest checkpoint that is whole and of a journal with this header.
-fn latest(bytes: &[u8], header: &[u8], size: u64) -> Option<(u64, Checkpoint)> {
+/// Returns the newest checkpoint and the note that are whole and of a journal with this header, and
+/// the sequence number of the checkpoint.
+fn left(bytes: &[u8], header: &[u8], size: u64) -> (u64, Left) {
     if !bytes.starts_with(header) {
-        return None;
+        return (0, Left::default());
     }
-    let slots = [SLOT_BYTES, 2 * SLOT_BYTES].map(|start| parse_slot(bytes.get(start..)?, header, size));
-    slots.into_iter().flatten().max_by_key(|(sequence, _)| *sequence)
+    let slot = |start| parse_slot(bytes.get(start..)?, header, size);
+    let newest = [SLOT_BYTES, 2 * SLOT_BYTES].into_iter().filter_map(slot).max_by_key(|(number, _)| *number);
+    let (sequence, durable) = newest.map_or((0, None), |(sequence, durable)| (sequence, Some(durable)));
+    let offset = durable.as_ref().map_or(0, |durable| durable.offset);
+    let noted = slot(NOTE_START).map(|(_, noted)| noted).filter(|noted| noted.offset > offset);
+    (sequence, Left { durable, noted })
 }
 
 fn parse_slot(bytes: &[u8], header: &[u8], size: u64) -> Option<(u64, Checkpoint)> {
@@ -165,16 +204,31 @@ mod tests {
     #[test]
     fn last_checkpoint_is_found() {
         let (file, mut journal) = journal();
-        assert_eq!(Journal::peek(&file, &SUBJECT, INODE).unwrap(), None);
+        assert_eq!(peek(&file), Left::default());
         for groups in 1..9 {
             journal.write(&checkpoint(groups)).unwrap();
-            assert_eq!(Journal::peek(&file, &SUBJECT, INODE).unwrap(), Some(checkpoint(groups)));
+            assert_eq!(peek(&file).durable, Some(checkpoint(groups)));
         }
-        let (mut journal, last) =
-            Journal::resume(file.try_clone().unwrap(), SUBJECT, INODE).unwrap().unwrap();
-        assert_eq!(last, checkpoint(8));
+        let (mut journal, last) = Journal::resume(file.try_clone().unwrap(), SUBJECT, INODE).unwrap();
+        assert_eq!(last, Left { durable: Some(checkpoint(8)), noted: None });
         journal.write(&checkpoint(9)).unwrap();
-        assert_eq!(Journal::peek(&file, &SUBJECT, INODE).unwrap(), Some(checkpoint(9)));
+        assert_eq!(peek(&file).durable, Some(checkpoint(9)));
+    }
+
+    fn peek(file: &File) -> Left {
+        Journal::peek(file, &SUBJECT, INODE).unwrap()
+    }
+
+    #[test]
+    fn note_counts_only_behind_checkpoint() {
+        let (file, mut journal) = journal();
+        let notes = journal.notes().unwrap();
+        notes.write(&checkpoint(3)).unwrap();
+        assert_eq!(peek(&file), Left { durable: None, noted: Some(checkpoint(3)) });
+        journal.write(&checkpoint(3)).unwrap();
+        assert_eq!(peek(&file), Left { durable: Some(checkpoint(3)), noted: None });
+        notes.write(&checkpoint(5)).unwrap();
+        assert_eq!(peek(&file), Left { durable: Some(checkpoint(3)), noted: Some(checkpoint(5)) });
     }
 
     #[test]
@@ -186,9 +240,9 @@ mod tests {
             Subject { size: SUBJECT.size + 1, ..SUBJECT },
             Subject { name_hash: [9; 32], ..SUBJECT },
         ] {
-            assert_eq!(Journal::peek(&file, &other, INODE).unwrap(), None);
+            assert_eq!(Journal::peek(&file, &other, INODE).unwrap(), Left::default());
         }
-        assert_eq!(Journal::peek(&file, &SUBJECT, INODE + 1).unwrap(), None);
+        assert_eq!(Journal::peek(&file, &SUBJECT, INODE + 1).unwrap(), Left::default());
     }
 
     #[test]
@@ -201,7 +255,7 @@ mod tests {
             // Slot 0 had checkpoint 5, of which the rest remains.
             let mut bytes = read(&file).unwrap();
             bytes[SLOT_BYTES..SLOT_BYTES + written].copy_from_slice(&new[..written]);
-            let found = latest(&bytes, &header(&SUBJECT, INODE), SUBJECT.size).unwrap().1;
+            let found = left(&bytes, &header(&SUBJECT, INODE), SUBJECT.size).1.durable.unwrap();
             let expected = if written == new.len() { 7 } else { 6 };
             assert_eq!(found, checkpoint(expected), "{written} bytes");
         }
@@ -216,12 +270,16 @@ mod tests {
         for at in used {
             let mut bytes = bytes.clone();
             bytes[at] ^= 0x40;
-            assert_eq!(latest(&bytes, &header(&SUBJECT, INODE), SUBJECT.size), None, "byte {at}");
+            assert_eq!(
+                left(&bytes, &header(&SUBJECT, INODE), SUBJECT.size),
+                (0, Left::default()),
+                "byte {at}"
+            );
         }
         for length in 0..bytes.len() {
             assert_eq!(
-                latest(&bytes[..length], &header(&SUBJECT, INODE), SUBJECT.size),
-                None,
+                left(&bytes[..length], &header(&SUBJECT, INODE), SUBJECT.size),
+                (0, Left::default()),
                 "{length} bytes"
             );
         }

@@ -15,8 +15,9 @@ use crate::protocol::HashBytes;
 
 /// Bytes of a leaf: a power of two. At most so much is hashed for either end of a hole.
 const LEAF_BYTES: u64 = ZEROS.len() as u64;
-/// Bytes of a group: a power of two, at least one leaf.
-pub(crate) const GROUP_BYTES: u64 = 8 << 20;
+/// Bytes of a group: a power of two, at least one leaf. A copy that is killed sends less than this
+/// of a file again.
+pub(crate) const GROUP_BYTES: u64 = 512 << 10;
 /// Level of the subtree that is a group, counted from the leaves.
 const GROUP_LEVEL: u32 = (GROUP_BYTES / LEAF_BYTES).ilog2();
 /// Levels of the largest subtree, and one.
@@ -176,7 +177,7 @@ fn zeros(level: u32) -> ChainingValue {
 mod tests {
     use super::*;
 
-    const GROUP: usize = 8 << 20;
+    const GROUP: usize = 512 << 10;
     const LEAF: usize = 64 << 10;
 
     fn bytes(len: usize) -> Vec<u8> {

@@ -5,6 +5,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -14,9 +15,14 @@ use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Stat, fchmod, 
 use rustix::io::Errno;
 
 use crate::directory::{Directory, file_id, inode, mode_of, owner_only};
-use crate::journal::{Checkpoint, Journal, Subject};
+use crate::journal::{Checkpoint, Journal, Left, Notes, Subject};
 use crate::name::Temporary;
+use crate::tree_hash::{GROUP_BYTES, TreeHash};
 
+/// Larger files have their full size from the start, and are durable before they get their name.
+pub(super) const LARGE_BYTES: u64 = 8 << 20;
+/// Limit on the data behind a checkpoint that is hashed again, bytes.
+const MAX_HASHED_AGAIN: u64 = 256 << 20;
 /// Attempts to get a name for which other copies compete.
 const MAX_ATTEMPTS: u32 = 8;
 
@@ -27,6 +33,8 @@ pub(super) struct Part {
     pub(super) names: Temporary,
     pub(super) file: Arc<File>,
     progress: Progress,
+    /// Notes of the ends of groups; `None` without a journal.
+    notes: Option<Notes>,
     /// True after the directory was synced: only then a crash leaves part and journal there.
     is_named: bool,
     /// Time of the last checkpoint; before the first one, of the opening.
@@ -54,7 +62,7 @@ impl Part {
                     lock(&file)?;
                     // Another copy may have taken it for abandoned before it was locked.
                     if fstat(&file)?.st_nlink > 0 {
-                        return Ok(Self::new(directory, names, file, Progress::None));
+                        return Self::new(directory, names, file, None);
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -80,12 +88,12 @@ impl Part {
         let created = remove(directory, &names.part).and_then(|()| {
             let file = create(directory, &names.part)?;
             let journal = Journal::create(journal, subject, inode(&fstat(&file)?))?;
-            // After the journal has forgotten an earlier part: one of this size can be resumed.
-            file.set_len(subject.size)?;
+            // After the journal has forgotten an earlier part, which could be resumed.
+            set_full_size(&file, subject.size)?;
             Ok((file, journal))
         });
         match created {
-            Ok((file, journal)) => Ok(Self::new(directory, names, file, Progress::Idle(journal))),
+            Ok((file, journal)) => Self::new(directory, names, file, Some(journal)),
             Err(error) => {
                 // The next copy removes what stays.
                 let _ = remove(directory, &names.part);
@@ -107,21 +115,41 @@ impl Part {
         let flags = OFlags::WRONLY | OFlags::NONBLOCK;
         let file = File::from(directory.open(&names.part, flags)?);
         let stat = fstat(&file)?;
-        let found = Journal::resume(journal, subject, inode(&stat))?;
-        let (journal, found) = found.ok_or_else(changed)?;
-        if found != *expected || !is_own(&stat, subject.size) {
+        let (journal, Left { durable, noted }) = Journal::resume(journal, subject, inode(&stat))?;
+        let is_left = [durable, noted].iter().flatten().any(|left| left == expected);
+        if !is_left || !is_own(&stat, expected.offset, subject.size) {
             return Err(changed());
         }
         // What is behind the checkpoint was not verified, and a hole would leave it there.
-        file.set_len(found.offset)?;
-        file.set_len(subject.size)?;
-        Ok(Self::new(directory, names, file, Progress::Idle(journal)))
+        file.set_len(expected.offset)?;
+        set_full_size(&file, subject.size)?;
+        Self::new(directory, names, file, Some(journal))
     }
 
-    fn new(directory: &Arc<Directory>, names: Temporary, file: File, progress: Progress) -> Self {
-        let (directory, file) = (Arc::clone(directory), Arc::new(file));
-        let last_checkpoint = clock::now();
-        Self { directory, names, file, progress, is_named: false, last_checkpoint, has_lost_data: false }
+    fn new(
+        directory: &Arc<Directory>,
+        names: Temporary,
+        file: File,
+        journal: Option<Journal>,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            directory: Arc::clone(directory),
+            names,
+            file: Arc::new(file),
+            notes: journal.as_ref().map(Journal::notes).transpose()?,
+            progress: journal.map_or(Progress::None, Progress::Idle),
+            is_named: false,
+            last_checkpoint: clock::now(),
+            has_lost_data: false,
+        })
+    }
+
+    /// Notes the end of a group, for the case that this process is killed.
+    pub(super) fn note(&self, checkpoint: &Checkpoint) -> io::Result<()> {
+        match &self.notes {
+            Some(notes) if !self.has_lost_data => notes.write(checkpoint),
+            _ => Ok(()),
+        }
     }
 
     /// Notes a failed write or sync of the file.
@@ -235,10 +263,39 @@ pub(super) fn find_checkpoint(
     if take_lock(&journal, FlockOperation::NonBlockingLockShared)? == Lock::Unsupported {
         return Ok(None);
     }
-    match found(directory.stat_name(&names.part))? {
-        Some(part) if is_own(&part, subject.size) => Journal::peek(&journal, subject, inode(&part)),
-        _ => Ok(None),
+    let Some(part) = found(directory.stat_name(&names.part))? else { return Ok(None) };
+    let Left { durable, noted } = Journal::peek(&journal, subject, inode(&part))?;
+    let durable = durable.filter(|at| is_own(&part, at.offset, subject.size));
+    let noted = noted.filter(|at| is_own(&part, at.offset, subject.size));
+    // An error of a read leaves the checkpoint.
+    let is_there = |noted: &Checkpoint| {
+        directory
+            .open_file(&names.part)
+            .and_then(|part| has_data(&part, subject.size, durable.as_ref(), noted))
+    };
+    Ok(noted.filter(|noted| is_there(noted).unwrap_or(false)).or(durable))
+}
+
+/// Returns true if the data between a checkpoint and a note is what was verified when it arrived.
+fn has_data(part: &File, size: u64, durable: Option<&Checkpoint>, noted: &Checkpoint) -> io::Result<bool> {
+    let tree = durable.map_or_else(
+        || Some(TreeHash::new(size)),
+        |durable| TreeHash::resume(size, durable.offset, &durable.stack),
+    );
+    let Some(mut tree) = tree.filter(|tree| noted.offset - tree.offset() <= MAX_HASHED_AGAIN) else {
+        return Ok(false);
+    };
+    let mut piece = vec![0; usize::try_from(GROUP_BYTES).unwrap_or(0)];
+    while tree.offset() < noted.offset {
+        part.read_exact_at(&mut piece, tree.offset())?;
+        tree.update(&piece);
     }
+    Ok(tree.state() == (noted.offset, noted.stack.as_slice()))
+}
+
+/// Gives a large file its size, so that a full disk shows early.
+fn set_full_size(file: &File, size: u64) -> io::Result<()> {
+    if size > LARGE_BYTES { file.set_len(size) } else { Ok(()) }
 }
 
 /// Returns `None` for a name that does not exist.
@@ -353,9 +410,11 @@ pub(super) fn is_private(stat: &Stat) -> bool {
 }
 
 /// Returns true for a part that this user has written and may write to. A part that was about to
-/// get its final name may already have the mode of a read-only file.
-fn is_own(stat: &Stat, size: u64) -> bool {
-    is_private(stat) && mode_of(stat).contains(Mode::WUSR) && u64::try_from(stat.st_size) == Ok(size)
+/// get its final name may already have the mode of a read-only file. It has the data before
+/// `offset`.
+fn is_own(stat: &Stat, offset: u64, size: u64) -> bool {
+    let has_data = u64::try_from(stat.st_size).is_ok_and(|length| (offset..=size).contains(&length));
+    is_private(stat) && mode_of(stat).contains(Mode::WUSR) && has_data
 }
 
 fn in_progress() -> io::Error {

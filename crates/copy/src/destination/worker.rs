@@ -12,7 +12,7 @@ use rustix::fs::fstat;
 
 use super::buffers::{Buffer, Room};
 use super::final_name::{DIFFERS, FinalName, Placement, kept_before};
-use super::part::Part;
+use super::part::{LARGE_BYTES, Part};
 use super::tree::{Plan, Shared, Target};
 use crate::directory::{is_file_of, mtime};
 use crate::journal::Checkpoint;
@@ -22,8 +22,9 @@ use crate::threads::Ended;
 use crate::tree_hash::{GROUP_BYTES, TreeHash};
 use crate::{CopyError, Event, Existing, SkipReason};
 
-/// Distance of checkpoints, bytes. After a crash at most the data of two are sent again.
-const CHECKPOINT_BYTES: u64 = 4 * GROUP_BYTES;
+/// Distance of checkpoints, bytes. After a crash of the system at most the data of two are sent
+/// again.
+const CHECKPOINT_BYTES: u64 = 64 * GROUP_BYTES;
 /// A group that ends so long after the last checkpoint has its own.
 const CHECKPOINT_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -377,6 +378,7 @@ impl Receiving {
             }
             Some(_) => {}
         }
+        self.part.note(&self.checkpoint())?;
         let is_far = self.tree.offset().is_multiple_of(CHECKPOINT_BYTES);
         if is_far || self.part.since_checkpoint() >= CHECKPOINT_INTERVAL {
             self.part.checkpoint(self.checkpoint())?;
@@ -397,7 +399,7 @@ impl Receiving {
         if self.has_holes {
             self.part.file.set_len(target.size)?;
         }
-        if target.size > GROUP_BYTES || self.has_holes {
+        if target.size > LARGE_BYTES || self.has_holes {
             // The part has its full size before its data are durable. A crash after the rename
             // would leave zeros that pass for the whole file.
             self.part.sync_data()?;

@@ -198,7 +198,9 @@ pub(super) fn contents(file: &SourceFile) -> Option<Contents> {
     let mut bytes = vec![0; usize::try_from(file.size).ok()?];
     handle.read_exact_at(&mut bytes, 0).ok()?;
     let has_all = handle.read_at(&mut [0], file.size).ok()? == 0 && is_unchanged(&handle, file).ok()?;
-    has_all.then(|| Contents { root: blake3::hash(&bytes).into(), bytes })
+    let mut tree = TreeHash::new(file.size);
+    tree.update(&bytes);
+    has_all.then(|| Contents { root: tree.finish(), bytes })
 }
 
 /// Opens the file that was listed.

@@ -13,7 +13,7 @@ use crate::protocol::{
     Answer, Entry, EntryKind, FromDestination, FromSource, Hello, MAGIC, MAX_DEPTH, MAX_UNRESOLVED, Start,
     VERSION, WireRequest,
 };
-use crate::tree_hash::TreeHash;
+use crate::tree_hash::{GROUP_BYTES, TreeHash};
 use crate::{CopyError, DestinationOptions, Existing, Request, Root, Summary, pull, serve};
 
 const FILE: EntryKind = file(5);
@@ -229,27 +229,19 @@ async fn wrong_data_never_gets_final_name() {
 #[tokio::test]
 async fn read_error_of_source_keeps_part() {
     let folder = Folder::new();
-    let group = bytes(8 << 20, 1);
-    let chaining_value =
-        group.chunks(1 << 20).fold((TreeHash::new(9 << 20), None), |(mut tree, _), piece| {
-            let value = tree.update(piece);
-            (tree, value)
-        });
-    let chaining_value = chaining_value.1.unwrap();
+    let size = GROUP_BYTES + 1;
+    let group = bytes(512 << 10, 1);
+    let chaining_value = TreeHash::new(size).update(&group).unwrap();
     let frames = |is_unchanged| {
-        let mut frames: Vec<_> = (0u64..8)
-            .map(|i| data(1, i << 20, &group[usize::try_from(i).unwrap() << 20..][..1 << 20]))
-            .collect();
-        frames.push(message(&FromSource::Group { id: 1, chaining_value }));
-        frames.push(stopped("cannot be read", is_unchanged));
-        frames
+        let value = message(&FromSource::Group { id: 1, chaining_value });
+        vec![data(1, 0, &group), value, stopped("cannot be read", is_unchanged)]
     };
-    let summary = after_want(&folder.dst(), 9 << 20, frames(false)).await.unwrap();
+    let summary = after_want(&folder.dst(), size, frames(false)).await.unwrap();
     assert_eq!((summary.failures, listing(&folder.dst()).len()), (1, 0));
-    let summary = after_want(&folder.dst(), 9 << 20, frames(true)).await.unwrap();
+    let summary = after_want(&folder.dst(), size, frames(true)).await.unwrap();
     assert_eq!((summary.failures, listing(&folder.dst()).len()), (1, 2), "part and journal");
-    let want = first_want(&folder.dst(), file(9 << 20)).await;
-    assert!(matches!(want, FromDestination::Want { start: Start::Resume { offset: 8_388_608, .. }, .. }));
+    let want = first_want(&folder.dst(), file(size)).await;
+    assert!(matches!(want, FromDestination::Want { start: Start::Resume { offset: GROUP_BYTES, .. }, .. }));
 }
 
 #[tokio::test]

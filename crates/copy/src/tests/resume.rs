@@ -115,7 +115,7 @@ async fn large_file_goes_on_where_it_broke() {
     assert_eq!(check_names(&folder.src(), &folder.dst().join("src")), 2, "part and journal");
     let [near, far] = push_until(&folder, u64::MAX, &log).await;
     let (near, far) = (near.unwrap(), far.unwrap());
-    assert!(near.resumed_bytes >= 64 << 20, "{near:?}");
+    assert!(near.resumed_bytes >= 74 << 20, "{near:?}");
     assert_eq!(near.resumed_bytes + near.sent_bytes, size as u64);
     assert_eq!((near.resumed_bytes, far.files), (far.resumed_bytes, 1));
     assert_eq!(check_names(&folder.src(), &folder.dst().join("src")), 0);
@@ -220,7 +220,7 @@ async fn breaks_at_random_points_lose_little() {
         breaks += 1;
     }
     // At each break: the rest of a group, a batch in the pipe, and a small file.
-    assert!(sent <= total + breaks * (12 << 20), "{sent} bytes of {total} with {breaks} breaks");
+    assert!(sent <= total + breaks * (2 << 20), "{sent} bytes of {total} with {breaks} breaks");
     assert_eq!(check_names(&folder.src(), &folder.dst().join("src")), 0);
     assert_eq!(listing(&folder.dst().join("src")), listing(&folder.src()));
 }

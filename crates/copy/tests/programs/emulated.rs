@@ -52,7 +52,7 @@ echo $?
 tail -n 1 "$HOME_DIR/last"
 "#;
 /// Bytes of a group of verified data: what is resumed is a multiple.
-const GROUP_BYTES: u64 = 8 << 20;
+const GROUP_BYTES: u64 = 512 << 10;
 
 #[test]
 fn killed_copies_by_ssh_resume_over_failing_path() {

@@ -6,14 +6,13 @@ use std::path::Path;
 
 use super::*;
 use crate::directory::Links;
-use crate::tree_hash::GROUP_BYTES;
 
 thread_local! {
     /// True: locks fail as on a file system that has none.
     pub(super) static HAS_NO_LOCKS: Cell<bool> = const { Cell::new(false) };
 }
 
-const SUBJECT: Subject = Subject { token: [1; 16], size: 2 * GROUP_BYTES, name_hash: [2; 32] };
+const SUBJECT: Subject = Subject { token: [1; 16], size: LARGE_BYTES + GROUP_BYTES, name_hash: [2; 32] };
 
 fn open(folder: &Path) -> (Arc<Directory>, Temporary) {
     let handle = File::open(folder).unwrap().into();
@@ -52,6 +51,30 @@ fn failed_sync_ends_checkpoints() {
     }
     large(&directory, &names).suspend(Some(group_end()));
     assert_eq!(find_checkpoint(&directory, &names, &SUBJECT).unwrap(), Some(group_end()));
+}
+
+#[test]
+fn note_counts_if_its_data_is_there() {
+    for (written, is_there) in [(3, true), (2, false)] {
+        let folder = tempfile::tempdir().unwrap();
+        let (directory, names) = open(folder.path());
+        let part = large(&directory, &names);
+        let (mut tree, group) = (TreeHash::new(SUBJECT.size), vec![7; 512 << 10]);
+        for _ in 0..3 {
+            tree.update(&group);
+        }
+        // The last group is zeros if it was not written.
+        for number in 0..written {
+            part.file.write_all_at(&group, number * GROUP_BYTES).unwrap();
+        }
+        let (offset, stack) = tree.state();
+        let noted = Checkpoint { offset, stack: stack.to_vec() };
+        part.note(&noted).unwrap();
+        // As of a process that is killed.
+        drop(part);
+        let found = find_checkpoint(&directory, &names, &SUBJECT).unwrap();
+        assert_eq!(found, is_there.then_some(noted), "{written} groups");
+    }
 }
 
 #[test]
