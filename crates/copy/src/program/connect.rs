@@ -264,6 +264,29 @@ mod tests {
         writing.abort();
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn outage_of_a_minute_ends_no_connection() {
+        const BYTES: usize = 4 << 20;
+        let network = Network::new("rtt 20ms rate 10mbit outage 1s-62s", 5).unwrap();
+        let [client, server] = [0, 1].map(|_| Endpoint::on_network(&network).unwrap());
+        let args = Arguments::try_parse_from(["rdt-copy", "a", "h::b"]).unwrap();
+        let identity = generate_key().unwrap();
+        let mut listen = Listen::new(identity.clone());
+        listen.responder.config = connection(&args);
+        let listener = server.listen(listen).unwrap();
+        let connect = Connect::to(identity.public()).config(connection(&args));
+        let (near, far) = tokio::join!(client.connect(listener.local_addr(), connect), listener.accept());
+        let (mut near, mut far) = (near.unwrap(), far.unwrap());
+        let begin = tokio::time::Instant::now();
+        let (sent, mut bytes) = (vec![7; BYTES], vec![0; BYTES]);
+        let (written, read) = tokio::join!(near.write_all(&sent), far.read_exact(&mut bytes));
+        written.unwrap();
+        read.unwrap();
+        // It takes 3.4 s without the outage.
+        let elapsed = begin.elapsed().as_secs();
+        assert!((62..70).contains(&elapsed), "{elapsed} s");
+    }
+
     #[test]
     fn host_of_serve_has_given_port() {
         assert_eq!(serve_at("[::1]", 7).unwrap(), Remote::Host { host: "::1".into(), port: 7 });
