@@ -231,8 +231,6 @@ fn metrics(physics: &Physics, stdout: &[u8]) -> Result<BTreeMap<String, f64>, En
     })?;
     for (name, pointer) in pointers {
         let value = match output.pointer(pointer) {
-            // The program has no value for this metric.
-            Some(Value::Null) => continue,
             Some(Value::Bool(is_true)) => Some(f64::from(u8::from(*is_true))),
             Some(Value::String(text)) => text.trim().parse().ok(),
             value => value.and_then(Value::as_f64),
@@ -291,10 +289,17 @@ mod tests {
         assert_eq!(of("/end/bps", &format!("a word\n{output}\n\n")), Ok(Some(1.5e6)));
         assert_eq!(of("/end/text", output), Ok(Some(12.0)));
         assert_eq!(of("/end/ok", output), Ok(Some(1.0)));
-        assert_eq!(of("/end/none", output), Ok(None));
-        for (pointer, output) in [("/end/list", output), ("/nowhere", output), ("/end", "no JSON"), ("", "")]
-        {
-            assert!(matches!(of(pointer, output), Err(EngineError::Failed(_))), "{pointer}");
+        let wrong = [
+            ("/end/list", output),
+            ("/end/none", output),
+            ("/nowhere", output),
+            ("/end", "no JSON"),
+            ("", ""),
+            ("", "null"),
+            ("/a", "{\"a\": \"NaN\"}"),
+        ];
+        for (pointer, output) in wrong {
+            assert!(matches!(of(pointer, output), Err(EngineError::Failed(_))), "{pointer} in {output}");
         }
     }
 }
