@@ -128,11 +128,18 @@ struct Row {
 pub fn read(mut table: impl Read, columns: &Columns) -> Result<Vec<Design>, TableError> {
     let mut bytes = Vec::new();
     table.read_to_end(&mut bytes).map_err(|error| TableError(error.to_string()))?;
-    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(&bytes[..]);
-    let headers = reader.headers().map_err(|error| TableError(error.to_string()))?.clone();
+    let content = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
+    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(content);
+    let headers = reader.headers().map_err(|error| TableError(error.to_string()))?;
+    let headers: Vec<String> = headers.iter().map(one_line).collect();
+    let columns = &Columns {
+        factors: columns.factors.iter().map(|it| one_line(it)).collect(),
+        responses: columns.responses.iter().map(|it| one_line(it)).collect(),
+        each: columns.each.iter().map(|it| one_line(it)).collect(),
+    };
     let column = |name: &String| {
         headers.iter().position(|header| header == name).ok_or_else(|| {
-            let nearest = suggest(name, headers.iter());
+            let nearest = suggest(name, headers.iter().map(String::as_str));
             TableError(format!("line 1: there is no column '{name}'; {nearest}"))
         })
     };
@@ -146,7 +153,7 @@ pub fn read(mut table: impl Read, columns: &Columns) -> Result<Vec<Design>, Tabl
         let number = |index: &usize| {
             let text = text(index);
             text.parse().ok().filter(|value: &f64| value.is_finite()).ok_or_else(|| {
-                let line = line_of(&bytes, record.position());
+                let line = line_of(content, record.position());
                 TableError(format!("line {line}: '{text}' in column {} is not a number", &headers[*index]))
             })
         };
@@ -161,6 +168,11 @@ pub fn read(mut table: impl Read, columns: &Columns) -> Result<Vec<Design>, Tabl
         return Err(TableError("the table has no rows".to_owned()));
     }
     parts.iter().map(|part| design(part, &rows, columns)).collect()
+}
+
+/// Returns the name of a column with a space for each line break and run of white space.
+fn one_line(name: &str) -> String {
+    name.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the line of a record, from 1. The position of the reader is before empty lines.
@@ -243,6 +255,17 @@ mod tests {
         let means = designs[0].marginal_means(&designs[0].responses[0].1);
         let found: Vec<_> = means.iter().map(|it| (it.level.as_str(), it.mean)).collect();
         assert_eq!(found, [("0", 2.0), ("1", 7.0), ("x", 3.0), ("z", 4.0), ("w", 6.5)]);
+    }
+
+    #[test]
+    fn column_names_may_have_line_breaks() {
+        let table = "\u{feff}a,\"loss,\r\n %\" ,y\r\n0,x,1\r\n0,z,2\r\n1,x,5\r\n1,z,6\r\n";
+        for names in [["a", "loss, %", "y"], ["a\r", "loss,\r\n %", "y\r\n"]] {
+            let [a, b, y] = names;
+            let designs = read(table.as_bytes(), &columns(&[a, b], &[y], &[])).expect("a design");
+            let found: Vec<&str> = designs[0].factors.iter().map(|(name, _)| name.as_str()).collect();
+            assert_eq!((found, designs[0].responses[0].0.as_str()), (vec!["a", "loss, %"], "y"));
+        }
     }
 
     #[test]

@@ -118,13 +118,18 @@ fn text(of: &Analysis<'_>, all: bool) -> String {
         );
         out += &line;
     }
-    let mut rows = vec![["effect", "estimate", "95 %", "score", ""].map(str::to_owned).to_vec()];
+    let has_interval = contrasts.iter().any(|it| it.effect.interval.is_some());
+    let interval = has_interval.then(|| "95 %".to_owned());
+    let heads = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<String>>();
+    let mut rows = vec![
+        [heads(&["effect", "estimate"]), interval.into_iter().collect(), heads(&["score", ""])].concat(),
+    ];
     for it in contrasts.iter().filter(|it| all || it.is_active) {
-        let interval =
-            it.effect.interval.map_or(String::new(), |it| format!("{:+.3} to {:+.3}", it.low, it.high));
-        let verdict = if it.is_active { "stands out" } else { "" };
-        let estimate = format!("{:+.3}", it.effect.estimate);
-        rows.push(vec![it.name.clone(), estimate, interval, format!("{:.3}", it.score), verdict.to_owned()]);
+        let mut row = vec![it.name.clone(), format!("{:+.3}", it.effect.estimate)];
+        let ends = it.effect.interval.map(|it| format!("{:+.3} to {:+.3}", it.low, it.high));
+        row.extend(has_interval.then(|| ends.unwrap_or_default()));
+        row.extend([format!("{:.3}", it.score), if it.is_active { "stands out" } else { "" }.to_owned()]);
+        rows.push(row);
     }
     if rows.len() > 1 {
         out += &output::table(&rows);
