@@ -40,11 +40,11 @@ fn dead(from: u64, to: u64) -> PathConfig {
 }
 
 #[test]
-fn lost_handshake_limits_by_start() {
+fn lost_handshake_limits_by_recovery() {
     let start = ms(100);
     let application = Application { start, ..Application::transfer(10_000) };
     let limits = limits(dead(0, 10_000), reno(), ReceiverConfig::reference(), application);
-    assert_share(limits, |limits| limits.start);
+    assert_share(limits, |limits| limits.recovery);
 }
 
 #[test]

@@ -15,7 +15,7 @@ use crate::flow::{Flow, nanoseconds};
 /// simulator alters results, or records get further metrics, so that old and new results are never
 /// mixed. A test compares the event hashes of some cells with recorded ones, so that a forgotten
 /// raise is found.
-pub const PHYSICS_VERSION: u32 = 9;
+pub const PHYSICS_VERSION: u32 = 10;
 
 /// Word of the engine `kernel` by which flows use IPv6.
 pub(crate) const IPV6: &str = "ipv6";

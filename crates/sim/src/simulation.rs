@@ -15,6 +15,7 @@ use rdt_transport::drive::{Budget, Turn, turn};
 use rdt_transport::{ConfigError, ConnectionSetConfig, FramePool, SenderConfig, TransmitBuf};
 
 use crate::application::Application;
+use crate::limits::LimitRecorder;
 use crate::network::{EcnRewrite, Interceptor, Network, NodeIo, WireId};
 use crate::node::Node;
 use crate::node_id::NodeId;
@@ -106,6 +107,8 @@ pub struct Simulation {
     /// Send buffers of all senders: their free memory is at most 16 MiB, however many there are.
     frames: FramePool,
     queues: QueueSamplers,
+    /// Recorders of senders' limits, by the ends of their routes.
+    limits: Vec<((NodeId, NodeId), LimitRecorder)>,
     /// Cipher of the connections of senders.
     cipher: Aead,
 }
@@ -132,6 +135,7 @@ impl Simulation {
             batch: TransmitBuf::new(MAX_SEGMENTS),
             frames: FramePool::new(),
             queues: QueueSamplers::default(),
+            limits: Vec::new(),
             cipher: Aead::None,
         }
     }

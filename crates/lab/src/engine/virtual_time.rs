@@ -70,7 +70,7 @@ impl Engine for VirtualTime {
 }
 
 /// Returns an error for the first word or value that the engines of virtual time cannot apply.
-fn check(physics: &Physics) -> Result<(), EngineError> {
+pub(super) fn check(physics: &Physics) -> Result<(), EngineError> {
     for flow in &physics.flows {
         both_ways::check(physics, flow)?;
         if flow.kind == FlowKind::Udp {
@@ -233,6 +233,35 @@ mod tests {
         assert!((run.metrics["a.goodput"] * time / 8e6 - 1.0).abs() < 1e-6);
     }
 
+    /// The other flow fills the link, so the small window gets a share in proportion to it.
+    #[test]
+    fn small_window_limits_a_flow_beside_another() {
+        let of = |window: u64| {
+            let small = Flow { window: Some(window), ..tcp("small") };
+            let cell = cell("rtt = '20ms'\nrate = '20mbit'\nqueue = '200p'", 10, vec![small, tcp("large")]);
+            run(&cell, 1).metrics
+        };
+        let (one, two) = (of(16_384), of(32_768));
+        let ratio = two["small.goodput"] / one["small.goodput"];
+        assert!((1.7..2.5).contains(&ratio), "{ratio}");
+        for metrics in [one, two] {
+            assert!(metrics["small.limit.window"] > 0.8, "{}", metrics["small.limit.window"]);
+            assert!(metrics["large.limit.window"] < 0.01 && metrics["large.limit.link"] > 0.5);
+        }
+        let alone = Flow { window: Some(1 << 20), ..tcp("a") };
+        let alone = run(&cell("rtt = '20ms'\nrate = '20mbit'\nqueue = '2000p'", 10, vec![alone]), 1);
+        assert!(alone.metrics["a.limit.link"] > 0.9, "its own queue: {}", alone.metrics["a.limit.link"]);
+    }
+
+    #[test]
+    fn loss_of_all_packets_limits_by_recovery() {
+        for loss in ["100%/0", "0/100%", "100%"] {
+            let path = format!("rtt = '10ms'\nrate = '8mbit'\nloss = '{loss}'");
+            let metrics = run(&cell(&path, 60, vec![tcp("a")]), 1).metrics;
+            assert!(metrics["a.limit.recovery"] > 0.9, "{loss}: {metrics:?}");
+        }
+    }
+
     #[test]
     fn failed_transfers_have_no_completion_time() {
         let flow = Flow { bytes: Some(1_000_000), ..tcp("a") };
@@ -315,7 +344,7 @@ mod tests {
             [LOSSY, wifi].map(|path| run(&cell(path, 3, vec![flow.clone()]), 5).hash.unwrap_or(0))
         });
         let all = hashes.fold(0_u64, |all, hash| all.rotate_left(7) ^ hash);
-        assert_eq!((crate::cell::PHYSICS_VERSION, all), (9, RECORDED), "{all:#x}");
+        assert_eq!((crate::cell::PHYSICS_VERSION, all), (10, RECORDED), "{all:#x}");
     }
     const RECORDED: u64 = 0x4C0A_189A_019C_2846;
 

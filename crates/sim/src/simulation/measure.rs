@@ -93,7 +93,9 @@ impl Simulation {
         for (wire, direction) in hops {
             self.network.link_mut(wire, direction).record_busy_periods(least);
         }
-        LimitRecorder::default()
+        let recorder = LimitRecorder::default();
+        self.limits.push((ends, recorder.clone()));
+        recorder
     }
 
     /// Returns the limits of a sender from the opening of its connection until its transfer ended,
@@ -128,7 +130,10 @@ impl Simulation {
     ) -> Limits {
         // A link that is busy for a whole RTT has a queue that the sender does not let run empty.
         let busy = self.network.busy_periods(ends, stats.min_rtt.unwrap_or_default());
-        recorder.limits(opened, end, busy)
+        let hops = self.network.hops(ends);
+        let shares = |other: (NodeId, NodeId)| self.network.hops(other).iter().any(|hop| hops.contains(hop));
+        let others = self.limits.iter().filter(|(other, _)| *other != ends && shares(*other));
+        recorder.limits(opened, end, busy, || others.flat_map(|(_, other)| other.contends()).collect())
     }
 
     /// Samples the queues up to `until`, before the events of that time.
