@@ -246,9 +246,8 @@ mod tests {
         let busy = periods(t0, &[(10, 90)]);
         let limits = recorder.limits(at(0), at(100), busy, || periods(t0, &[(50, 70), (30, 55), (5, 15)]));
         // Of a congestion window and a busy link, the link counts, with and without others.
-        let shared = ms(5) + ms(30);
-        assert_eq!(limits.peer_window, ms(10) + shared);
-        assert_eq!(limits.link, ms(50) - shared + ms(30));
+        // 10 ms without a queue, and of the 50 ms with one 5 and 30 beside others.
+        assert_eq!((limits.peer_window, limits.link), (ms(10 + 5 + 30), ms(50 - 5 - 30 + 30)));
         assert_eq!((limits.cwnd, limits.life()), (ms(10), ms(100)));
         assert_eq!(recorder.contends(), periods(t0, &[(60, 100), (0, 60)]));
     }

@@ -73,8 +73,12 @@ fn bound(subject: &Subject<'_>, cell: &Cell, flow: &Flow) -> Option<Bound> {
     };
     let conditions = Conditions::of(&cell.physics, flow);
     let remedy = conditions.and_then(|it| match bound.largest().0 {
-        "receiver window" => window(&it),
+        "receiver window" => window(&it, metric("rtt-mean")),
         "congestion window" => congestion(&it, flow, metric("cwnd-mean")),
+        // Neither data nor its acknowledgements tell why nothing arrived.
+        "loss recovery" if metric("bytes") == Some(0.0) => {
+            Some("nothing arrived: the path loses all packets or all answers".to_owned())
+        }
         "loss recovery" => loss(&it, flow),
         "link" => link(&it),
         "application" => it.offered_bps.map(|bps| format!("it offers {}", Unit::Rate.text(bps))),
@@ -89,12 +93,19 @@ fn full(it: &Conditions) -> Option<(String, String)> {
     Some((Unit::Bytes.text(full_window(it)?), Unit::Rate.text(it.rate_bps?)))
 }
 
-fn window(it: &Conditions) -> Option<String> {
+/// `rtt_s` is the measured round trip, in which flows that share the link have their queue.
+fn window(it: &Conditions, rtt_s: Option<f64>) -> Option<String> {
     let window = it.window?;
-    let allowed = Unit::Rate.text(window * 8.0 / it.idle_rtt_s());
-    let rtt = Unit::Time.text(it.idle_rtt_s());
+    let is_shared = it.sharers > 1.0;
+    let rtt_s = rtt_s.filter(|_| is_shared).unwrap_or_else(|| it.idle_rtt_s());
+    let (rtt, allowed) = (Unit::Time.text(rtt_s), Unit::Rate.text(window * 8.0 / rtt_s));
     let mut text = format!("{window} bytes in a round trip of {rtt} allow {allowed}");
-    if let Some((bytes, rate)) = full(it) {
+    if is_shared {
+        if let Some(bps) = it.link_goodput_bps().map(|bps| bps / it.sharers) {
+            let (bytes, share) = (Unit::Bytes.text(bps * rtt_s / 8.0), Unit::Rate.text(bps));
+            put!(text, "; {bytes} would take an equal share of this link, {share}");
+        }
+    } else if let Some((bytes, rate)) = full(it) {
         put!(text, "; {bytes} would fill this link of {rate}");
     }
     Some(text)
@@ -188,9 +199,14 @@ mod tests {
     #[test]
     fn bytes_that_would_fill_the_link_are_named() {
         let it = Conditions { loss: 0.0, window: Some(5000.0), ..lossy() };
-        let text = window(&it).expect("a remedy");
+        let text = window(&it, Some(0.05)).expect("a remedy");
         let expected = "5000 bytes in a round trip of 11.5 ms allow 3.478 Mbit/s; \
                         11.5 kB would fill this link of 8 Mbit/s";
+        assert_eq!(text, expected);
+        let shared = Conditions { sharers: 2.0, ..it };
+        let text = window(&shared, Some(0.05)).expect("a remedy");
+        let expected = "5000 bytes in a round trip of 50 ms allow 800 kbit/s; \
+                        24.07 kB would take an equal share of this link, 3.851 Mbit/s";
         assert_eq!(text, expected);
         let short = Conditions { loss: 0.0, bytes: Some(10_000.0), ..lossy() };
         let text = congestion(&short, &Flow::new("a"), None).expect("a remedy");
