@@ -13,7 +13,9 @@ mod expectation;
 mod grammar;
 mod judgement;
 
-use crate::cell::{Cell, EngineKind};
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::cell::{Cell, EngineKind, levels_text};
 use crate::results::{Results, Selection};
 use crate::statistics::quantile;
 use crate::theory::{self, Conditions};
@@ -39,6 +41,12 @@ enum Missing {
     Cells(String),
     #[error("the cells have no metric {0}")]
     Metric(String),
+    /// Some repetitions of a cell lack the metric. A mean over the others would mislead.
+    #[error("{missing} of {all} repetitions of cell [{cell}] lack {metric}, so it has no mean")]
+    Partly { metric: String, cell: String, missing: usize, all: usize },
+    /// Cells on both sides of an effect differ in other factors too.
+    #[error("no two cells differ in {0} alone, and the others do not balance: compare single cells")]
+    Unmatched(String),
     /// The value is not finite: a division by zero, or the logarithm of zero.
     #[error("it divides by zero, or takes an effect on a metric that is zero")]
     Number,
@@ -148,7 +156,13 @@ impl<'a> Scope<'a> {
 
     fn measured(&self, cell: &Cell, name: &str, rep: u32) -> Result<f64, Missing> {
         let value = self.results.metric(cell, name, rep);
-        value.ok_or_else(|| Missing::Metric(name.to_owned()))
+        value.ok_or_else(|| match self.results.missing(cell, name) {
+            (missing, all) if missing < all => {
+                let cell = levels_text(&cell.factors, ", ");
+                Missing::Partly { metric: name.to_owned(), cell, missing, all }
+            }
+            _ => Missing::Metric(name.to_owned()),
+        })
     }
 
     /// Returns a metric of all its cells in these repetitions.
@@ -176,12 +190,9 @@ impl<'a> Scope<'a> {
     /// Returns the ratio of geometric means: each cell counts as a numerator if an even number of
     /// the factors is at its first level, else as a denominator.
     fn effect(&self, metric: &Metric, factors: &[String], reps: &[u32]) -> Result<f64, Missing> {
-        let cells = self.selected(&metric.selection)?;
-        let first = |factor: &str| cells.iter().find_map(|cell| cell.level(factor));
         let mut sums = [(0.0, 0_u32); 2];
-        for cell in &cells {
-            let low = factors.iter().filter(|factor| cell.level(factor) == first(factor)).count();
-            let side = &mut sums[low % 2];
+        for (cell, side) in self.sides(metric, factors)? {
+            let side = &mut sums[side];
             for rep in reps {
                 side.0 += self.measured(cell, &metric.name, *rep)?.ln();
                 side.1 += 1;
@@ -193,6 +204,43 @@ impl<'a> Scope<'a> {
         }
         let ratio = finite(above / f64::from(n) - below / f64::from(m))?.exp();
         finite(ratio)
+    }
+
+    /// Returns the cells of an effect, each with its side: 0 above, 1 below. All else is equal:
+    /// every cell has partners that differ in these factors alone, or, as in a fraction, both sides
+    /// have each level of another factor equally often.
+    fn sides(&self, metric: &Metric, factors: &[String]) -> Result<Vec<(&'a Cell, usize)>, Missing> {
+        let cells = self.selected(&metric.selection)?;
+        let place = |cell: &Cell, factor: &String| {
+            cell.level(factor).and_then(|level| self.results.place_of_level(factor, level))
+        };
+        let first = |factor: &String| cells.iter().filter_map(|cell| place(cell, factor)).min();
+        let firsts: Vec<Option<usize>> = factors.iter().map(first).collect();
+        let signs = |cell: &Cell| -> Vec<bool> {
+            factors.iter().zip(&firsts).map(|(factor, first)| place(cell, factor) == *first).collect()
+        };
+        let others = |cell: &'a Cell| -> Vec<&'a (String, String)> {
+            cell.factors.iter().filter(|(name, _)| !factors.contains(name)).collect()
+        };
+        let mut partners: BTreeMap<Vec<&(String, String)>, BTreeSet<Vec<bool>>> = BTreeMap::new();
+        for cell in &cells {
+            partners.entry(others(cell)).or_default().insert(signs(cell));
+        }
+        let side = |cell: &'a Cell| (cell, signs(cell).iter().filter(|is_first| **is_first).count() % 2);
+        let is_matched = |cell: &&'a Cell| partners[&others(cell)].len() == 1 << factors.len();
+        let matched: Vec<_> = cells.iter().copied().filter(is_matched).map(side).collect();
+        if !matched.is_empty() {
+            return Ok(matched);
+        }
+        let all: Vec<_> = cells.iter().copied().map(side).collect();
+        let mut balance: BTreeMap<&(String, String), [usize; 2]> = BTreeMap::new();
+        for (cell, side) in &all {
+            for level in others(cell) {
+                balance.entry(level).or_default()[*side] += 1;
+            }
+        }
+        let is_balanced = balance.values().all(|[above, below]| above == below);
+        if is_balanced { Ok(all) } else { Err(Missing::Unmatched(factors.join(" and "))) }
     }
 
     fn theory(&self, name: &str, flow: Option<&str>, selection: &Selection) -> Result<f64, Missing> {

@@ -33,7 +33,7 @@ use std::path::Path;
 use rdt_emulator::Bitrate;
 use rdt_program::Stop;
 
-use crate::cell::{Cell, EngineKind};
+use crate::cell::{Cell, EngineKind, Physics};
 use crate::experiment::Measure;
 use crate::record::Series;
 
@@ -95,6 +95,20 @@ pub fn engine(kind: EngineKind) -> Result<&'static dyn Engine, EngineError> {
                 "the engine '{kind}' needs network namespaces, which Linux alone has; choose '--engine virtual'"
             )))
         }
+    }
+}
+
+/// Returns an error for the first word or value that the engine of a cell cannot apply, whatever
+/// the host. Programs of the user decide themselves what they take.
+///
+/// # Errors
+/// A sentence that names flow or link, and the value.
+pub(crate) fn check_words(physics: &Physics) -> Result<(), EngineError> {
+    match physics.engine {
+        EngineKind::Virtual | EngineKind::Packets => virtual_time::check(physics),
+        #[cfg(target_os = "linux")]
+        EngineKind::Kernel | EngineKind::Real => kernel::check_words(physics),
+        _ => Ok(()),
     }
 }
 

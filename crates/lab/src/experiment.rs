@@ -16,6 +16,7 @@
 //! | `factor.rs` | factors and levels |
 //! | `figure.rs` | figures |
 //! | `flow_words.rs` | the words of a flow |
+//! | `metric_names.rs` | metrics that results can have |
 //! | `physics.rs` | from settings to the physics of a cell |
 //! | `placeholders.rs` | values in command lines |
 //! | `read.rs` | the order of the file's tables |
@@ -30,6 +31,7 @@ mod error;
 mod factor;
 mod figure;
 mod flow_words;
+mod metric_names;
 mod physics;
 pub(crate) mod placeholders;
 mod read;

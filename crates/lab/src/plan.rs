@@ -21,10 +21,11 @@ use rdt_emulator::spec::PathSpec;
 use rdt_emulator::{Mtu, Oversize, PathConfig, child_seed};
 use serde_json::{Map, Value, json};
 
-use crate::cell::{Cell, CellId, EngineKind, Physics, levels_json, path_config};
-use crate::engine::is_random;
-use crate::experiment::{Experiment, ExperimentError, Factor, Level, Repeats, Seeds, Until};
+use crate::cell::{Cell, CellId, EngineKind, Physics, levels_json, levels_text, path_config};
+use crate::engine::{self, is_random};
+use crate::experiment::{Experiment, ExperimentError, Factor, Level, Repeats, Seeds, Setting, Until};
 use crate::flow::{DEFAULT_PACKET, UDP_HEADERS_IPV6};
+use crate::results::Results;
 use crate::statistics::spent_level;
 
 pub use cost::{Cost, Total, Totals};
@@ -118,6 +119,7 @@ impl Plan {
             for combination in combinations.iter().filter(runs) {
                 let cell = cell(experiment, engine, combination)?;
                 cost::check_end(experiment, &cell)?;
+                check_words(experiment, &cell, combination)?;
                 cells.push(cell);
             }
         }
@@ -125,6 +127,7 @@ impl Plan {
         if let Some(fraction) = &fraction {
             check_aliases(experiment, fraction)?;
         }
+        check_effects(experiment, &cells)?;
         Ok(Self {
             experiment: experiment.name.clone(),
             cells,
@@ -269,6 +272,38 @@ fn cell(experiment: &Experiment, engine: EngineKind, combination: &[usize]) -> R
     let names = experiment.factors.iter().zip(&levels);
     let names = names.map(|(factor, level)| (factor.name.clone(), level.name.clone()));
     Ok(Cell::new(names.collect(), physics))
+}
+
+/// Returns an error for the first word that the engine of a cell cannot apply, at the level or else
+/// the table that sets it.
+fn check_words(experiment: &Experiment, cell: &Cell, combination: &[usize]) -> Result<(), ExperimentError> {
+    let Err(error) = engine::check_words(&cell.physics) else { return Ok(()) };
+    let message = error.to_string();
+    let names = |setting: &&Setting| message.contains(&format!("'{}'", setting.value));
+    let varied: Vec<&Level> = levels(&experiment.factors, combination);
+    let varied = varied.iter().flat_map(|level| &level.settings);
+    let fixed = || experiment.flows.iter().flat_map(|flow| &flow.settings);
+    let named = varied.clone().find(names).or_else(|| fixed().find(names));
+    let place = named.or_else(|| varied.clone().next()).map(|setting| setting.place);
+    let place = place.or_else(|| experiment.flows.first().map(|flow| flow.place)).unwrap_or_default();
+    let levels = levels_text(&cell.factors, ", ");
+    let of = if levels.is_empty() { levels } else { format!(" with {levels}") };
+    Err(ExperimentError { place, message: format!("engine {}{of}: {message}", cell.physics.engine) })
+}
+
+/// Returns an error for the first claim about an effect whose cells differ in other factors too.
+fn check_effects(experiment: &Experiment, cells: &[Cell]) -> Result<(), ExperimentError> {
+    if experiment.claims.iter().all(|claim| claim.effects().is_empty()) {
+        return Ok(());
+    }
+    let results = Results { cells: cells.to_vec(), ..Results::default() };
+    let engines = results.engines();
+    for claim in &experiment.claims {
+        if let Some(why) = engines.iter().find_map(|engine| claim.confounded(&results, *engine)) {
+            return Err(ExperimentError { place: claim.place, message: format!("claim.that: {why}") });
+        }
+    }
+    Ok(())
 }
 
 /// Returns an error for the first claim about an effect that the fraction cannot tell from another

@@ -35,7 +35,7 @@ pub mod text;
 mod tests;
 
 pub use html::{Report, html};
-pub use prepare::{Bound, LIMITS, Subject, expected_values, figures, limits, section};
+pub use prepare::{Bound, LIMITS, Subject, expected_values, figures, limits, reason, section};
 pub use scene::Scene;
 pub use section::Section;
 pub use svg::{Place, svg};

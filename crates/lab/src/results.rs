@@ -4,17 +4,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use crate::cell::{Cell, CellId, EngineKind, levels_text};
+use crate::flow::Flow;
 use crate::journal::read_columns;
 use crate::record::{NOT_STATIONARY, Record, Series, Status};
+use crate::report::scale::significant;
+use crate::statistics::mean;
 
 /// Limit on the cells that a sentence names.
 const MAX_NAMED_CELLS: usize = 5;
+/// Number of repeats for each lost packet above which a sentence warns.
+const MAX_REPEATS: f64 = 3.0;
 
 /// Cells of one experiment, with what was measured. Results of different engines are never pooled.
 #[derive(Debug, Clone, Default)]
 pub struct Results {
     /// Cells in the order of the plan.
     pub cells: Vec<Cell>,
+    /// Levels of each factor in the order of the file.
+    pub levels: BTreeMap<String, Vec<String>>,
     /// Records of each cell, by the number of the repetition.
     pub records: BTreeMap<CellId, BTreeMap<u32, Record>>,
     /// Folder of results with the series of repetitions. They stay there, because all of them
@@ -58,6 +65,20 @@ impl Results {
     /// Returns the values of a metric in the valid repetitions of a cell, in their order.
     pub fn values(&self, cell: &Cell, metric: &str) -> Vec<f64> {
         self.valid_repetitions(cell.id).filter_map(|rep| self.metric(cell, metric, rep)).collect()
+    }
+
+    /// Returns in how many valid repetitions of a cell a metric is missing, and the number of all.
+    pub fn missing(&self, cell: &Cell, metric: &str) -> (usize, usize) {
+        let all = self.valid_repetitions(cell.id).count();
+        (all - self.values(cell, metric).len(), all)
+    }
+
+    /// Returns the place of a level among those of its factor: in the file, or else in the cells.
+    pub(crate) fn place_of_level(&self, factor: &str, level: &str) -> Option<usize> {
+        if let Some(levels) = self.levels.get(factor) {
+            return levels.iter().position(|known| known == level);
+        }
+        self.cells.iter().position(|cell| cell.level(factor) == Some(level))
     }
 
     /// Reads the series of the first repetition of a cell that keeps them: the columns that `wants`
@@ -171,6 +192,7 @@ impl Results {
                  to run them again, name another folder with -o"
             ));
         }
+        remarks.extend(self.repeated());
         let idle = self.idle_factors().into_iter();
         remarks.extend(idle.map(|factor| {
             format!(
@@ -197,18 +219,63 @@ impl Results {
         let total: usize = cells.iter().map(|(count, _)| count).sum();
         // The cells with most such repetitions come first.
         cells.sort_by(|one, two| two.0.cmp(&one.0).then_with(|| one.1.cmp(&two.1)));
-        let further = cells.len().saturating_sub(MAX_NAMED_CELLS);
-        let further = if further > 0 { format!("; and {further} further cells") } else { String::new() };
-        let named: Vec<&str> = cells.iter().take(MAX_NAMED_CELLS).map(|(_, cell)| cell.as_str()).collect();
+        let named = first_of(cells.into_iter().map(|(_, cell)| cell).collect());
         (total > 0).then(|| {
             format!(
                 "The throughput is not stationary in {total} of {all} repetitions: by the rule MSER-5 its \
                  warm-up is longer than half of the flow, and the mean depends on it. The cells: \
-                 {}{further}.",
-                named.join("; ")
+                 {named}."
             )
         })
     }
+
+    /// Returns a sentence about flows that repeat more than [`MAX_REPEATS`] packets for each one
+    /// that the path lost, on average over the repetitions of a cell. `None` if there are none.
+    pub fn repeated(&self) -> Option<String> {
+        let mut found: Vec<(f64, String)> = Vec::new();
+        for cell in &self.cells {
+            for flow in &cell.physics.flows {
+                let repeats = mean(&self.values(cell, &format!("{}.retransmitted", flow.name)));
+                let Some((repeats, losses)) = repeats.zip(mean(&self.losses(cell, flow))) else { continue };
+                if repeats > MAX_REPEATS * losses.max(1.0) {
+                    let levels = levels_text(&cell.factors, ", ");
+                    let (name, engine) = (&flow.name, cell.physics.engine);
+                    let (many, lost) = (significant(repeats, 3), significant(losses, 3));
+                    let told = format!("{engine} [{levels}], flow {name}: {many} repeats for {lost} losses");
+                    found.push((repeats / losses.max(1.0), told));
+                }
+            }
+        }
+        found.sort_by(|one, two| two.0.total_cmp(&one.0));
+        let many = found.len();
+        let named = first_of(found.into_iter().map(|(_, told)| told).collect());
+        (many > 0).then(|| {
+            format!(
+                "more than {MAX_REPEATS} packets are repeated for each one that the path lost, which loads it \
+                 with what the receiver has: {named}"
+            )
+        })
+    }
+
+    /// Returns how many packets the path dropped in each valid repetition: of the flow, or of all
+    /// flows in its direction where the path counts no single flows.
+    fn losses(&self, cell: &Cell, flow: &Flow) -> Vec<f64> {
+        let direction = if flow.reverse { ".reverse.dropped-" } else { ".forward.dropped-" };
+        let own = format!("{}.dropped", flow.name);
+        let valid = self.of_cell(cell.id).filter(|record| record.status == Status::Ok);
+        let all = |record: &Record| {
+            let drops = record.metrics.iter().filter(|(name, _)| name.contains(direction));
+            drops.map(|(_, packets)| *packets).sum()
+        };
+        valid.map(|record| record.metrics.get(&own).copied().unwrap_or_else(|| all(record))).collect()
+    }
+}
+
+/// Returns the first of some texts, and how many there are beside them.
+fn first_of(texts: Vec<String>) -> String {
+    let further = texts.len().saturating_sub(MAX_NAMED_CELLS);
+    let further = if further > 0 { format!("; and {further} further cells") } else { String::new() };
+    texts.into_iter().take(MAX_NAMED_CELLS).collect::<Vec<_>>().join("; ") + &further
 }
 
 #[cfg(test)]
@@ -231,6 +298,26 @@ mod tests {
             results.cells.push(cell.clone());
         }
         results
+    }
+
+    #[test]
+    fn more_than_three_repeats_for_a_loss_are_told() {
+        let plan = two_engines("two", "{ name = \"lossy\", path.loss = \"1%\" }", "");
+        let told = |repeats: f64, drops: f64, name: &str| {
+            let mut results = Results { cells: plan.cells.clone(), ..Results::default() };
+            for cell in &plan.cells {
+                let mut record = Record::of(cell, 0, "a.retransmitted", repeats);
+                record.metrics.insert(name.to_owned(), drops);
+                results.records.entry(cell.id).or_default().insert(0, record);
+            }
+            results.remarks()
+        };
+        let path = "link.forward.dropped-loss";
+        assert!(told(30.0, 10.0, path).is_empty() && told(31.0, 10.0, "a.dropped").len() == 1);
+        assert!(told(3.0, 0.0, path).is_empty() && told(4.0, 0.0, "link.reverse.dropped-loss").len() == 1);
+        let [remark] = &told(156.0, 10.0, path)[..] else { panic!("one remark") };
+        assert!(remark.starts_with("more than 3 packets are repeated for each one"), "{remark}");
+        assert!(remark.contains("], flow a: 156 repeats for 10 losses"), "{remark}");
     }
 
     #[test]

@@ -26,7 +26,7 @@ use rdt_udp::clock;
 
 use crate::cell::{Cell, CellId, PHYSICS_VERSION};
 use crate::engine::{EngineError, engine};
-use crate::experiment::{Experiment, KeepSeries};
+use crate::experiment::{Experiment, Factor, KeepSeries};
 use crate::journal::{Durability, JournalWriter, Store, StoreError, write_series};
 use crate::plan::Plan;
 use crate::record::{Record, Series, Status, TOOL};
@@ -37,7 +37,7 @@ use pool::Task;
 pub use progress::Progress;
 pub use siblings::EXPERIMENT_FILE;
 use siblings::Siblings;
-pub use targets::Targets;
+pub use targets::{Targets, too_wide};
 
 /// Folder of captures in a folder of results.
 const CAPTURES_FOLDER: &str = "captures";
@@ -166,7 +166,8 @@ impl Campaign<'_> {
         }
         let missing = self.plan.distinct().map(|cell| u64::from(targets.lacking(cell.id, &results))).sum();
         let name = &self.experiment.name;
-        remarks.extend(results.remarks().into_iter().map(|remark| format!("{name}: {remark}")));
+        let told = results.remarks().into_iter().chain(too_wide(&self.plan.repeats.until, &results));
+        remarks.extend(told.map(|remark| format!("{name}: {remark}")));
         let ran = running.map_or(0, |running| running.progress.done);
         Ok(Finished { results, ran, missing, remarks })
     }
@@ -233,7 +234,9 @@ impl Campaign<'_> {
     pub fn results(&self, store: Store) -> Result<Results, CampaignError> {
         self.check_seeds(&store)?;
         let folder = Some(self.folder.to_owned());
-        let mut results = Results { cells: self.plan.cells.clone(), folder, ..Results::default() };
+        let names = |factor: &Factor| factor.levels.iter().map(|level| level.name.clone()).collect();
+        let levels = self.experiment.factors.iter().map(|it| (it.name.clone(), names(it))).collect();
+        let mut results = Results { cells: self.plan.cells.clone(), folder, levels, ..Results::default() };
         results.records.extend(self.plan.distinct().map(|cell| (cell.id, BTreeMap::new())));
         for record in store.into_records() {
             if let Some(reps) = results.records.get_mut(&record.cell) {

@@ -80,6 +80,7 @@ fn monotone(
             levels.push(level.to_owned());
         }
     }
+    levels.sort_by_key(|level| scope.results.place_of_level(factor, level));
     let at = |level: &String| {
         let mut selection = metric.selection.clone();
         selection.0.push((factor.to_owned(), level.clone()));

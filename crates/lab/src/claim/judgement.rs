@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::evidence::{Evidence, examine};
-use super::grammar::Predicate;
+use super::grammar::{Expression, Predicate};
 use super::{Missing, Scope};
 use crate::cell::{Cell, EngineKind, levels_text};
 use crate::experiment::Claim;
@@ -181,6 +181,23 @@ impl Claim {
         let mut cells = Vec::new();
         collect(&scope, &self.predicate, &mut cells);
         cells
+    }
+
+    /// Returns why an effect of the claim cannot be computed from the cells, if it cannot.
+    pub(crate) fn confounded(&self, results: &Results, engine: EngineKind) -> Option<String> {
+        let mut scope = Scope { results, engine, levels: Selection::default() };
+        let mut predicate = &self.predicate;
+        while let Predicate::All(selection, inner) = predicate {
+            scope = scope.within(selection);
+            predicate = inner;
+        }
+        let Predicate::Compare(left, _, right) = predicate else { return None };
+        let operands = [left, right].into_iter().flat_map(Expression::operands);
+        let missing = operands.filter_map(|it| match it {
+            Expression::Effect(metric, factors) => scope.sides(metric, factors).err(),
+            _ => None,
+        });
+        missing.filter(|it| matches!(it, Missing::Unmatched(_))).map(|it| it.to_string()).next()
     }
 }
 

@@ -88,6 +88,7 @@ enum Ratio {
 
 /// Reason of [`Ratio::Unknown`].
 const NO_VALUES: &str = "no valid values of the metric";
+const PARTLY: &str = "some repetitions lack the metric";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
@@ -138,7 +139,10 @@ pub(super) fn compare(args: &CompareArgs) -> Result<u8, Failure> {
     } else {
         output::text(&text(&pairs, &outcomes, args))?;
     }
-    let is_unjudged = |pair: &Pair<'_>| matches!(pair.ratio, Ratio::Unknown(_)) && pair.before.is_some();
+    let is_unjudged = |pair: &Pair<'_>| match pair.ratio {
+        Ratio::Unknown(reason) => reason == PARTLY || pair.before.is_some(),
+        _ => false,
+    };
     Ok(match outcomes.contains(&Outcome::Worse) {
         true => CLAIM_FAILS,
         false if alone(&before) > 0 || pairs.iter().any(is_unjudged) => INCOMPLETE,
@@ -163,6 +167,15 @@ fn pairs<'a>(before: &'a Results, after: &Results, metric: &str) -> Vec<Pair<'a>
     both.map(|(cell, other)| {
         let (one, two) = (by_seed(before, cell, metric), by_seed(after, other, metric));
         let mean = |values: &BTreeMap<u64, f64>| mean(&values.values().copied().collect::<Vec<_>>());
+        let lacks = |results: &Results, cell: &Cell| {
+            let (missing, all) = results.missing(cell, metric);
+            missing > 0 && missing < all
+        };
+        if lacks(before, cell) || lacks(after, other) {
+            let value = |values: &BTreeMap<u64, f64>, lacks: bool| mean(values).filter(|_| !lacks);
+            let (before, after) = (value(&one, lacks(before, cell)), value(&two, lacks(after, other)));
+            return Pair { cell, before, after, ratio: Ratio::Unknown(PARTLY) };
+        }
         Pair { cell, before: mean(&one), after: mean(&two), ratio: Ratio::of(&one, &two) }
     })
     .collect()
@@ -251,7 +264,9 @@ fn object(pair: &Pair<'_>, outcome: Outcome, metric: &str) -> Value {
 
 fn text(pairs: &[Pair<'_>], outcomes: &[Outcome], args: &CompareArgs) -> String {
     let unit = Unit::of_metric(&args.by);
-    let mut rows = vec![["levels", "A", "B", "B / A", "95 %", ""].map(str::to_owned).to_vec()];
+    let has_interval = pairs.iter().any(|pair| matches!(pair.ratio, Ratio::Measured { .. }));
+    let interval = if has_interval { "95 %" } else { "" };
+    let mut rows = vec![["levels", "A", "B", "B / A", interval, ""].map(str::to_owned).to_vec()];
     for (pair, outcome) in pairs.iter().zip(outcomes) {
         let levels = format!("{} {}", pair.cell.physics.engine, levels_text(&pair.cell.factors, " "));
         let shown = |mean: Option<f64>| mean.map_or_else(|| "-".to_owned(), |mean| unit.text(mean));

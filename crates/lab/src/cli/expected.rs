@@ -1,15 +1,22 @@
 //! Expected values beside measured ones, for `run` and `claims`.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::output;
 use crate::cell::{levels_json, levels_text};
 use crate::claim::{Expectation, Fit};
 use crate::experiment::{Compare, Expect, Tolerance};
+use crate::report::reason;
 use crate::report::scale::significant;
+use crate::results::Results;
+
+/// Reasons of one list of values that are printed. The report has each beside its value.
+const MAX_REASONS: usize = 3;
 
 /// Returns the text for readers: a heading for each list of expected values, and a line for each.
-pub(super) fn table(expected: &[(&Expect, Expectation)]) -> String {
+pub(super) fn table(expected: &[(&Expect, Expectation)], results: &Results) -> String {
     let mut text = String::new();
     let same = |one: &(&Expect, Expectation), two: &(&Expect, Expectation)| std::ptr::eq(one.0, two.0);
     for values in expected.chunk_by(same) {
@@ -19,6 +26,12 @@ pub(super) fn table(expected: &[(&Expect, Expectation)]) -> String {
         text.push_str(&heading(expect));
         text.push_str(&[": ", &inside.to_string(), " of ", &values.len().to_string(), " inside\n"].concat());
         text.push_str(&output::table(&rows));
+        // Many values may have one reason.
+        let told: BTreeSet<String> =
+            values.iter().filter_map(|(expect, it)| reason(expect, it, results)).collect();
+        text.extend(told.iter().take(MAX_REASONS).map(|reason| format!("    outside: {reason}\n")));
+        let further = told.len().saturating_sub(MAX_REASONS);
+        text.extend((further > 0).then(|| format!("    {further} further reasons are in the report\n")));
     }
     text
 }
@@ -75,7 +88,7 @@ fn short(value: f64) -> String {
 }
 
 /// Returns the JSON object of an expected value.
-pub(super) fn line(experiment: &str, expect: &Expect, it: &Expectation) -> Value {
+pub(super) fn line(experiment: &str, expect: &Expect, it: &Expectation, results: &Results) -> Value {
     let (within, is_share) = match expect.within {
         Tolerance::Share(share) => (share, true),
         Tolerance::Absolute(amount) => (amount, false),
@@ -93,6 +106,8 @@ pub(super) fn line(experiment: &str, expect: &Expect, it: &Expectation) -> Value
         format!("expected{unit}"): it.expected,
         format!("measured{unit}"): it.measured.map(|value| value.estimate),
         format!("interval_95{unit}"): interval,
+        "published": expect.values.iter().find(|value| value.levels == it.levels).map(|it| &it.text),
+        "reason": reason(expect, it, results),
         "ratio": it.ratio(),
         format!("within{unit_within}"): within,
         "within_is_share": is_share,

@@ -20,10 +20,10 @@ use crate::run::EXPERIMENT_FILE;
 const MERGED: &str = "merged.ndjson";
 
 const HELP: &str = "\
-The merged journal has one line for each repetition, sorted by cell and repetition. Results of
-other cells, seeds or physics are refused, and so are different results of one repetition (code
-65). With --canonical, equal repetitions give equal bytes, whatever the hosts, threads and
-shards were.
+The merged journal has one line for each repetition, sorted by cell and repetition. A second merge
+into the same folder adds to it. Results of other cells, seeds or physics are refused, and so are
+different results of one repetition (code 65). With --canonical, equal repetitions give equal
+bytes, whatever the hosts, threads and shards were.
 
 Examples:
   rdt-lab merge host-a/results host-b/results -o all   results of two hosts
@@ -70,9 +70,13 @@ fn groups(folders: &[PathBuf]) -> Result<BTreeMap<PathBuf, Vec<PathBuf>>, Failur
 /// Merges the folders of one experiment.
 fn one(sources: &[PathBuf], target: &Path, args: &MergeArgs) -> Result<(), Failure> {
     refuse_other_journals(target)?;
-    let loaded = same_experiment(sources)?;
-    let store = Store::read(sources)?;
+    let earlier = target.to_owned();
+    let is_there = target.join(JOURNAL_FOLDER).join(MERGED).exists() && !sources.contains(&earlier);
+    let all = [sources, if is_there { std::slice::from_ref(&earlier) } else { &[] }].concat();
+    let loaded = same_experiment(&all)?;
+    let store = Store::read(&all)?;
     campaign(&loaded, &sources[0]).check_seeds(&store)?;
+    let before = if is_there { Store::read(&all[sources.len()..])?.records().count() } else { 0 };
     talk_all(&store.remarks());
     write(&store, target, args.canonical).map_err(|error| Failure::Write(target.to_owned(), error))?;
     keep_experiment(target, &loaded.experiment)?;
@@ -86,12 +90,14 @@ fn one(sources: &[PathBuf], target: &Path, args: &MergeArgs) -> Result<(), Failu
             "output": target.display().to_string(),
             "cells": cells,
             "repetitions": repetitions,
+            "repetitions_before": before,
             "duplicates": duplicates,
             "torn": store.remarks(),
         }));
     }
+    let there = if is_there { format!(" and {before} that were there") } else { String::new() };
     output::text(&format!(
-        "{name}: {repetitions} repetitions of {cells} cells from {} folders, {duplicates} of them twice; merged in {}\n",
+        "{name}: {repetitions} repetitions of {cells} cells from {} folders{there}, {duplicates} of them twice; merged in {}\n",
         sources.len(),
         target.display()
     ))
@@ -153,7 +159,8 @@ fn write_lines(store: &Store, target: &Path, file: &Path, canonical: bool) -> st
     for record in store.records() {
         // A journal is two levels below the folder of results.
         let place = store.place(record.cell, record.rep);
-        if let Some(source) = place.and_then(|(journal, _)| journal.parent()?.parent()) {
+        let source = place.and_then(|(journal, _)| journal.parent()?.parent());
+        if let Some(source) = source.filter(|source| *source != target) {
             copy_series(source, target, record.cell, record.rep)?;
         }
         let line = if canonical {

@@ -11,9 +11,9 @@ use super::files::{files, write};
 use super::folder::of_folder;
 use super::load::all_results;
 use super::output;
-use super::page::{REPORT_FILE, page, sections, whole};
+use super::page::{REPORT_FILE, sections, whole};
 use super::rows::Form;
-use crate::report::{self, Bound, LIMITS, Scene, Subject, text};
+use crate::report::{self, Bound, LIMITS, Scene, Subject, html, text};
 
 const LIMITS_HELP: &str = "\
 Each flow's life is divided by what kept it from sending faster; the shares sum to 100 %:
@@ -123,7 +123,7 @@ pub(super) fn report(args: &ReportArgs) -> Result<u8, Failure> {
         return Ok(0);
     }
     let path = args.output.clone().unwrap_or_else(|| args.folders[0].join(REPORT_FILE));
-    page(&args.folders, &path)?;
+    write(&path, html(&whole(&args.folders)?))?;
     output::text(&format!("The report is {}\n", path.display()))?;
     Ok(0)
 }

@@ -137,11 +137,10 @@ pub(super) fn run(args: &RunArgs) -> Result<u8, Failure> {
     if !args.only_run && args.shard.is_none() {
         let took = clock::now().duration_since(started);
         let folders: Vec<_> = loaded.iter().map(|it| args.output.join(&it.experiment.name)).collect();
-        let path = args.output.join(REPORT_FILE);
-        let report = page(&folders, &path)?;
+        let sections = page(&args.output, &folders)?;
         if !args.json {
-            let place = path.display().to_string();
-            output::text(&sentences(&report.sections, took, &place))?;
+            let place = args.output.join(REPORT_FILE).display().to_string();
+            output::text(&sentences(&sections, took, &place))?;
         }
     }
     Ok(worst)

@@ -10,12 +10,12 @@ use super::failure::Failure;
 use super::folder::{keep_experiment, nearest_metric, of_folder};
 use super::output;
 use super::run::{RunArgs, run};
-use crate::cell::{EngineKind, hex, levels_json};
+use crate::cell::{Cell, EngineKind, hex, levels_json};
 use crate::experiment::Experiment;
 use crate::report::scale::Unit;
 use crate::results::Results;
 use crate::run::EXPERIMENT_FILE;
-use crate::statistics::{mean, t_interval};
+use crate::statistics::{Interval, mean, t_interval};
 
 /// Words of the path unless the sweep sets them.
 const DEFAULT_PATH: [(&str, &str); 3] = [("rtt", "20ms"), ("rate", "8mbit"), ("queue", "50p")];
@@ -183,29 +183,39 @@ fn print(args: &SweepArgs, results: &Results) -> Result<(), Failure> {
     let suffix = output::unit_suffix(&args.by);
     let names = results.cells.first().map_or(&[][..], |cell| cell.factors.as_slice());
     let mut heading: Vec<String> = names.iter().map(|(name, _)| name.clone()).collect();
-    heading.extend([args.by.as_str(), "95 %", "repetitions"].map(str::to_owned));
+    let interval = |cell: &Cell| {
+        let has = !results.is_one_run(cell.id) && results.missing(cell, &args.by).0 == 0;
+        t_interval(&results.values(cell, &args.by), 0.95).filter(|_| has)
+    };
+    let has_intervals = results.cells.iter().any(|cell| interval(cell).is_some());
+    heading.push(args.by.clone());
+    heading.extend(has_intervals.then(|| "95 %".to_owned()));
+    heading.push("repetitions".to_owned());
     let mut rows = vec![heading];
     for cell in &results.cells {
         let values = results.values(cell, &args.by);
-        let interval = if results.is_one_run(cell.id) { None } else { t_interval(&values, 0.95) };
+        let (missing, all) = results.missing(cell, &args.by);
+        // A mean over those that have the metric would mislead.
+        let mean = mean(&values).filter(|_| missing == 0);
+        let interval = interval(cell);
         if args.json {
             output::json(&json!({
                 "cell": cell.id.to_string(),
                 "engine": cell.physics.engine.word(),
                 "factors": levels_json(&cell.factors),
                 "metric": args.by,
-                format!("mean{suffix}"): mean(&values),
+                format!("mean{suffix}"): mean,
                 format!("interval_95{suffix}"): interval.map(|it| [it.low, it.high]),
-                "repetitions": values.len(),
+                "repetitions": all,
+                "without_value": missing,
             }))?;
         }
         let mut row: Vec<String> = cell.factors.iter().map(|(_, level)| level.clone()).collect();
-        row.push(mean(&values).map_or_else(|| "-".to_owned(), |mean| unit.text(mean)));
-        row.push(interval.map_or_else(
-            || if results.is_one_run(cell.id) { "nothing random".to_owned() } else { "-".to_owned() },
-            |it| format!("{} to {}", unit.text(it.low), unit.text(it.high)),
-        ));
-        row.push(values.len().to_string());
+        row.push(mean.map_or_else(|| format!("missing in {missing} of {all}"), |mean| unit.text(mean)));
+        let ends = |it: Interval| format!("{} to {}", unit.text(it.low), unit.text(it.high));
+        row.extend(has_intervals.then(|| interval.map_or_else(|| "-".to_owned(), ends)));
+        let equal = if results.is_one_run(cell.id) { ", equal: nothing is random" } else { "" };
+        row.push(format!("{all}{equal}"));
         rows.push(row);
     }
     if args.json { Ok(()) } else { output::text(&output::table(&rows)) }

@@ -63,13 +63,13 @@ pub(super) fn print(
             output::text(&format!("{}: {last}{}", loaded.experiment.name, homework::table(&judged)))?;
         }
         Detail::All => {
-            print_all(loaded, &agreements, &judged, &expected)?;
+            print_all(loaded, results, &agreements, &judged, &expected)?;
             if let Some(sentence) = results.not_stationary() {
                 output::text(&format!("{sentence}\n"))?;
             }
             output::text(&last)?;
         }
-        Detail::Json => print_json(&loaded.experiment.name, &agreements, &judged, &expected)?,
+        Detail::Json => print_json(&loaded.experiment.name, results, &agreements, &judged, &expected)?,
     }
     let reasons = [
         (fails + off > 0, CLAIM_FAILS),
@@ -82,6 +82,7 @@ pub(super) fn print(
 
 fn print_all(
     loaded: &Loaded,
+    results: &Results,
     agreements: &[Agreement<'_>],
     judged: &[Judgement],
     expected: &[(&Expect, Expectation)],
@@ -91,7 +92,7 @@ fn print_all(
         output::text(&sentence(it))?;
     }
     output::text(&homework::table(judged))?;
-    output::text(&expected::table(expected))?;
+    output::text(&expected::table(expected, results))?;
     if let Some(sentence) = agreement::sentence(agreements) {
         output::text(&format!("{sentence}\n"))?;
     }
@@ -106,6 +107,7 @@ fn print_all(
 
 fn print_json(
     experiment: &str,
+    results: &Results,
     agreements: &[Agreement<'_>],
     judged: &[Judgement],
     expected: &[(&Expect, Expectation)],
@@ -117,7 +119,7 @@ fn print_json(
         output::json(&line(experiment, it))?;
     }
     for (expect, it) in expected {
-        output::json(&expected::line(experiment, expect, it))?;
+        output::json(&expected::line(experiment, expect, it, results))?;
     }
     if let Some((reached, possible)) = homework::points(judged) {
         output::json(&json!({ "experiment": experiment, "points": reached, "points_possible": possible }))?;

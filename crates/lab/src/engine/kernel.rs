@@ -72,6 +72,12 @@ impl Engine for Sockets {
     }
 }
 
+/// Returns an error for the first word or value that the engine cannot apply on any host.
+pub(super) fn check_words(physics: &Physics) -> Result<(), EngineError> {
+    words::links(physics)?;
+    physics.flows.iter().try_for_each(|flow| words::check(flow, physics))
+}
+
 /// Runs the load program with `folder` for its files, behind the path if there is one.
 fn start(
     physics: &Physics,

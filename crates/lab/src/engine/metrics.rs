@@ -107,6 +107,8 @@ fn transfer(
     let cut = received.add_to(measure, metrics);
     metrics.count("failed", has_failed.into());
     counters(&stats, metrics);
+    let drops = simulation.drops(placed.from, placed.to);
+    metrics.count("dropped", drops.iter().map(|(_, _, packets)| packets).sum());
     if let (Some(observers), Some(it)) = (&placed.observers, limits) {
         let times = [it.start, it.application, it.recovery, it.peer_window, it.link, it.cwnd, it.host];
         metrics.limits(times.map(|time| time.as_secs_f64()), it.life().as_secs_f64());

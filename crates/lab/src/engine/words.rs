@@ -9,7 +9,7 @@ use rdt_emulator::spec::PathSpec;
 use rdt_emulator::{BackOff, Discipline, LinkConfig, Loss, VaryingRate, WifiConfig, child_seed};
 use rdt_server::{LinkMode, ServerConfig};
 use rdt_sim::{Application, Arrivals, ReadPolicy, Source};
-use rdt_transport::congestion::Algorithm;
+use rdt_transport::congestion::{Algorithm, AlgorithmError};
 use rdt_transport::{
     AckConfig, ConnectionConfig, InitiatorConfig, LossDetection, LossWindow, ReceiverConfig, ResponderConfig,
     RtoPolicy, SenderConfig, WindowConfig,
@@ -17,6 +17,7 @@ use rdt_transport::{
 
 use super::EngineError;
 use crate::cell::{Physics, path_config};
+use crate::experiment::suggest;
 use crate::flow::{DEFAULT_PACKET, Flow, FlowKind, Reads, Spacing, UDP_HEADERS};
 
 /// Payload of a datagram of a flow that sets neither `size` nor `packet`, bytes.
@@ -116,7 +117,7 @@ pub(super) fn sender(flow: &Flow, seed: u64) -> Result<SenderConfig, EngineError
         config.rto = RtoPolicy::Rfc6298 { min: TCP_MIN_RTO, backoff_max: TCP_MAX_RTO };
     }
     if let Some(name) = &flow.cc {
-        config.congestion = name.parse().map_err(|error| flow_error(flow, error))?;
+        config.congestion = congestion(flow, name)?;
     }
     if let Some(rule) = &flow.recovery {
         config.recovery = rule.parse::<LossDetection>().map_err(|error| flow_error(flow, error))?;
@@ -139,6 +140,17 @@ pub(super) fn sender(flow: &Flow, seed: u64) -> Result<SenderConfig, EngineError
         _ => config.largest_window(),
     };
     Ok(config)
+}
+
+fn congestion(flow: &Flow, name: &str) -> Result<Algorithm, EngineError> {
+    name.parse().map_err(|error| {
+        let fixed = format!("fixed:{}", name.split_once(':').map_or("N", |(_, packets)| packets));
+        let hint = match error {
+            AlgorithmError::Unknown(_) => suggest(name, ["reno", "cubic", "bbr", &fixed]),
+            error => error.to_string(),
+        };
+        flow_error(flow, format!("there is no congestion control '{name}'; {hint}"))
+    })
 }
 
 /// Returns the configuration of a receiver for the packets of `sender`.

@@ -84,6 +84,8 @@ pub struct Expect {
     pub compare: Compare,
     /// Largest difference between expected and measured value.
     pub within: Tolerance,
+    /// Sentence that says why values are outside of it, where the report cannot compute that.
+    pub why: Option<String>,
     /// Meaning of a larger difference.
     pub otherwise: Otherwise,
     /// Engines whose results are compared. Empty: all of the experiment.
@@ -239,10 +241,26 @@ fn check_selection(selection: &Selection, factors: &[Factor]) -> Result<(), Stri
     selection.0.iter().try_for_each(|(name, level)| check_factor(name, factors)?.known_level(level).map(drop))
 }
 
-/// Parses a number with or without unit: `1.2390mbit` is 1239000, `25ms` is 0.025, `1.5 points` is
-/// 0.015, `16kib` is 16384, `5%` is 0.05.
+/// Units in which sources publish rates, in bits per second.
+const PUBLISHED_RATES: [(&str, f64); 8] = [
+    ("kbit/s", 1e3),
+    ("Mbit/s", 1e6),
+    ("Gbit/s", 1e9),
+    ("Kbps", 1e3),
+    ("Mbps", 1e6),
+    ("Gbps", 1e9),
+    ("kB/s", 8e3),
+    ("MB/s", 8e6),
+];
+
+/// Parses a number with or without unit: `1.2390mbit` and `1.2390 Mbps` are 1239000, `2 MB/s` are
+/// 16000000, `25ms` is 0.025, `1.5 points` is 0.015, `16kib` is 16384, `5%` is 0.05.
 pub(super) fn parse_quantity(text: &str) -> Option<f64> {
     let text = text.trim();
+    let published = PUBLISHED_RATES.iter().find_map(|(unit, bps)| Some((text.strip_suffix(unit)?, bps)));
+    if let Some((digits, bps)) = published {
+        return digits.trim().parse::<f64>().ok().map(|it| it * bps).filter(|it| it.is_finite());
+    }
     if let Ok(number) = text.parse::<f64>() {
         return number.is_finite().then_some(number);
     }
@@ -287,7 +305,7 @@ impl Expect {
         factors: &[Factor],
         engines: &[EngineKind],
     ) -> Result<Self, ExperimentError> {
-        section.check(&["source", "of", "values", "compare", "within", "else", "engine"])?;
+        section.check(&["source", "of", "values", "compare", "within", "why", "else", "engine"])?;
         let mut values = Vec::new();
         for item in section.require("values")?.list() {
             let value = item.section()?;
@@ -313,6 +331,7 @@ impl Expect {
             values,
             compare,
             within: Tolerance::read(section.require("within")?)?,
+            why: section.text("why")?,
             otherwise: section.get("else").map_or(Ok(Otherwise::Note), |item| item.one_of(&words))?,
             engines: read_engines(section.get("engine"), Some(engines))?,
             place: of.place(),

@@ -11,6 +11,7 @@ use super::error::{ExperimentError, Place};
 use super::factor::{self, Factor, read_levels};
 use super::figure::Figure;
 use super::flow_words;
+use super::metric_names;
 use super::placeholders;
 use super::setting::{self, Names, Setting, Target};
 use super::{Command, Experiment, FlowTable};
@@ -98,6 +99,7 @@ pub(super) fn experiment(text: &str) -> Result<Experiment, ExperimentError> {
     };
     check_flows(&file, &experiment)?;
     check_placeholders(&file, &experiment)?;
+    metric_names::check(&file, &experiment)?;
     Ok(experiment)
 }
 

@@ -280,9 +280,11 @@ fn claims(out: &mut String, section: &Section) {
         ]
     });
     let head = ["claim", "verdict", "engine", "measured", "without pairs", "predicate"];
-    let caption = "Claims. Measured: left side of the predicate / right side, or their difference, with its \
-                   95 % interval";
-    let (caption, head) = (caption.to_owned(), head.map(str::to_owned).to_vec());
+    let has_interval = section.judgements.iter().any(|it| it.estimate.is_some() && !it.nothing_random);
+    let interval = if has_interval { ", with its 95 % interval" } else { "" };
+    let caption =
+        format!("Claims. Measured: left side of the predicate / right side, or their difference{interval}");
+    let head = head.map(str::to_owned).to_vec();
     table(out, &Table { caption, head, rows: rows.collect() });
     let gains = section.judgements.iter().filter_map(|it| it.pairing).collect::<Vec<f64>>();
     if let Some(sentence) = pairing_gained(&gains) {

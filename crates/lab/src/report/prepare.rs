@@ -6,14 +6,20 @@
 //! | `means.rs` | figures of means: by level, against a factor, with models and published values |
 //! | `designs.rs` | factorial designs: marginal means, effects, analysis of variance, heat maps |
 //! | `over_time.rs` | figures of series, limits and distributions |
+//! | `missing.rs` | metrics that some repetitions lack |
+//! | `obvious.rs` | the figure of an experiment that asks for none |
 //! | `limits.rs` | the limit that binds each flow, and the number that would lift it |
+//! | `reasons.rs` | why a published value is outside of its tolerance |
 //! | `tables.rs` | tables and sentences |
 //! | `words.rs` | levels in words |
 
 mod designs;
 mod limits;
 mod means;
+mod missing;
+mod obvious;
 mod over_time;
+mod reasons;
 mod select;
 mod tables;
 mod words;
@@ -26,6 +32,7 @@ use super::html::anchor;
 use super::scene::Scene;
 use super::section::Section;
 pub use limits::{Bound, LIMITS, limits};
+pub use reasons::reason;
 use select::View;
 pub use tables::expected_values;
 
@@ -71,10 +78,10 @@ pub fn section(subject: &Subject<'_>) -> Section {
 }
 
 /// Returns the figures of an experiment: one for each `[[figure]]`, or one for each level of its
-/// factor `panel`. Figures without any data are left out.
+/// factor `panel`; without any, the obvious one. Figures without any data are left out.
 pub fn figures(subject: &Subject<'_>) -> Vec<Scene> {
     let mut scenes = Vec::new();
-    for (index, figure) in subject.experiment.figures.iter().enumerate() {
+    for (index, figure) in obvious::figures(subject).iter().enumerate() {
         let id = format!("{}-{}", subject.experiment.name, index + 1);
         let Some(factor) = &figure.panel else {
             scenes.extend(one(subject, figure, &id, ""));

@@ -42,7 +42,8 @@ fn found(sections: &[Section]) -> String {
     let unmet =
         if tally.unmet > 0 { format!(", {} expected values not met", tally.unmet) } else { String::new() };
     match (count, all().next()) {
-        (0, _) => format!("Found means with intervals{unmet}; the experiment makes no claims."),
+        (0, _) if sections.len() == 1 => format!("Found means{unmet}; the experiment makes no claims."),
+        (0, _) => format!("Found means{unmet}; the experiments make no claims."),
         (_, Some(first)) if bad.is_empty() => format!(
             "Found that all {count} claims hold{unmet}; the first: \"{}\" ({}).",
             first.says,

@@ -5,11 +5,12 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::cell::{Cell, CellId};
+use crate::cell::{Cell, CellId, levels_text};
 use crate::claim::{Verdict, judge};
 use crate::experiment::{Claim, Until};
 use crate::plan::Plan;
 use crate::record::Record;
+use crate::report::scale::significant;
 use crate::results::Results;
 use crate::statistics::{next_look, t_interval};
 
@@ -53,7 +54,7 @@ impl<'a> Targets<'a> {
         let wanting: BTreeSet<CellId> = match &self.plan.repeats.until {
             Until::Least => return false,
             Until::Width { share, of } => {
-                let wide = |cell: &&&Cell| complete(cell) && !narrow(cell, &results, of, *share);
+                let wide = |cell: &&&Cell| complete(cell) && !is_narrow(cell, &results, of, *share);
                 cells.iter().filter(wide).map(|cell| cell.id).collect()
             }
             Until::Claims if !self.plan.distinct().all(complete) => return false,
@@ -88,7 +89,8 @@ impl<'a> Targets<'a> {
             (*cell, reps.collect())
         };
         let records = results.records.iter().map(early).collect();
-        Cow::Owned(Results { cells: results.cells.clone(), records, ..Results::default() })
+        let (cells, levels) = (results.cells.clone(), results.levels.clone());
+        Cow::Owned(Results { cells, levels, records, ..Results::default() })
     }
 
     fn next(&self, now: u32, (least, most): (u32, u32)) -> Option<u32> {
@@ -117,8 +119,38 @@ impl<'a> Targets<'a> {
     }
 }
 
-/// True if the half-width of the 95 % interval of a cell's mean is at most `share` of the mean.
-fn narrow(cell: &Cell, results: &Results, metric: &str, share: f64) -> bool {
-    t_interval(&results.values(cell, metric), 0.95)
-        .is_some_and(|it| it.half_width() <= share * it.estimate.abs())
+/// True if the half-width of the 95 % interval of a cell's mean is at most `share` of the mean. A
+/// metric that some repetitions lack has no mean.
+fn is_narrow(cell: &Cell, results: &Results, metric: &str, share: f64) -> bool {
+    results.missing(cell, metric).0 == 0
+        && t_interval(&results.values(cell, metric), 0.95)
+            .is_some_and(|it| it.half_width() <= share * it.estimate.abs())
+}
+
+/// Returns a sentence about the cells whose repetitions end before the interval of a mean is as
+/// narrow as the experiment asks for. `None` if there are none.
+pub fn too_wide(until: &Until, results: &Results) -> Option<String> {
+    let Until::Width { share, of } = until else { return None };
+    let is_wide = |cell: &&Cell| !results.is_one_run(cell.id) && !is_narrow(cell, results, of, *share);
+    let wide: Vec<&Cell> = results.cells.iter().filter(is_wide).collect();
+    let half = |cell: &Cell| {
+        let interval = t_interval(&results.values(cell, of), 0.95)?;
+        let half = interval.half_width() / interval.estimate.abs();
+        (results.missing(cell, of).0 == 0 && half.is_finite()).then_some(half)
+    };
+    let first = wide.iter().max_by(|a, b| half(a).unwrap_or(0.0).total_cmp(&half(b).unwrap_or(0.0)))?;
+    let (missing, all) = results.missing(first, of);
+    let told = match half(first) {
+        Some(half) => format!("{} % after {all} repetitions", significant(half * 100.0, 3)),
+        None if missing > 0 => format!("no mean, because {missing} of {all} repetitions lack the metric"),
+        None => format!("no interval after {all} repetitions"),
+    };
+    Some(format!(
+        "In {} of {} cells the 95 % interval of {of} did not get within {} % of its mean; the widest is {} [{}]: {told}",
+        wide.len(),
+        results.cells.len(),
+        significant(share * 100.0, 3),
+        first.physics.engine,
+        levels_text(&first.factors, ", "),
+    ))
 }

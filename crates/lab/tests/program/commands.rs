@@ -142,3 +142,45 @@ fn figures_of_equal_names_are_not_overwritten() {
     assert_eq!(code, 64, "{err}");
     assert!(err.contains("experiment short") && err.contains("folder of its own"), "{err}");
 }
+
+#[test]
+fn typing_errors_end_plan_and_run_before_anything_runs() {
+    let place = tempfile::tempdir().expect("a folder");
+    let file = experiment(place.path(), 1, 3);
+    let text = std::fs::read_to_string(&file).expect("the file");
+    let claim = "\n[[claim]]\nid = \"c\"\nsays = \"x\"\nthat = \"godput[cc=reno] > 1kbit\"\n";
+    for (wrong, word) in [
+        (format!("{text}{claim}"), "did you mean 'goodput'?"),
+        (text.replace("\"cubic\"", "\"fxed:2\""), "did you mean 'fixed:2'?"),
+    ] {
+        std::fs::write(&file, wrong).expect("a written file");
+        let results = place.path().join("results");
+        for args in [&["plan", &file][..], &["run", &file, "-o", arg(&results)]] {
+            let (code, out, err) = run(args);
+            assert!(code == 64 && out.is_empty() && err.contains(word), "{args:?}: {out}{err}");
+            assert!(err.contains(": line "), "{err}");
+        }
+        assert!(!results.exists(), "nothing ran");
+    }
+}
+
+#[test]
+fn report_of_a_run_has_earlier_results_too() {
+    let place = tempfile::tempdir().expect("a folder");
+    let file = experiment(place.path(), 1, 2);
+    let text = std::fs::read_to_string(&file).expect("the file");
+    let other = place.path().join("other.toml");
+    let renamed = text.replace("\"short\"", "\"other\"").replace("Short transfers", "Other transfers");
+    std::fs::write(&other, renamed).expect("a written file");
+    let results = place.path().join("results");
+    succeeds(&["run", &file, "-q", "-o", arg(&results)]);
+    let said = succeeds(&["run", arg(&other), "-q", "-o", arg(&results)]);
+    assert!(said.starts_with("Ran other, \"Other transfers\": 4 cells"), "{said}");
+    let page = std::fs::read_to_string(results.join("report.html")).expect("the report");
+    assert!(page.contains("Short transfers") && page.contains("Other transfers"));
+    assert!(page.contains("Results of 2 experiments"));
+    // What cannot be read is named, and the run counts all the same.
+    std::fs::write(results.join("short/experiment.toml"), "schema = 9").expect("a damaged folder");
+    let (code, _, err) = run(&["run", arg(&other), "-q", "-o", arg(&results)]);
+    assert!(code == 0 && err.contains("short is not in the report: "), "{err}");
+}

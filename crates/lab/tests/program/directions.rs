@@ -200,6 +200,6 @@ fn cells_with_one_value_are_unknown() {
     });
     let (code, cells) = runs.compare("goodput", &[]);
     assert_eq!((code, &cells[0]["outcome"]), (3, &"unknown".into()), "{cells:?}");
-    assert_eq!(cells[0]["reason"], "fewer than two repetitions");
+    assert_eq!(cells[0]["reason"], "some repetitions lack the metric");
     assert_eq!((&cells[0]["ratio"], &cells[0]["ratio_interval_95"]), (&Value::Null, &Value::Null));
 }

@@ -94,6 +94,27 @@ fn folder_given_twice_counts_once() {
 }
 
 #[test]
+fn second_merge_into_a_folder_adds_to_it() {
+    let place = Place::new();
+    let whole = place.whole("whole");
+    let expected = lines(&place.merge("expected", &[&whole]).0);
+    let [one, two] = ["0/2", "1/2"].map(|part| place.shard(part));
+    let (all, first) = place.merge("all", &[&one]);
+    let (_, summary) = place.merge("all", &[&two]);
+    assert_eq!(lines(&all), expected);
+    assert_eq!(summary["repetitions_before"], first["repetitions"], "{summary}");
+    assert_eq!(place.merge("all", &[&two]).1["repetitions"], 12, "the same once more");
+    // Results of another experiment are refused, and what is there stays.
+    let other = place.path("other.toml");
+    let text = fs::read_to_string(&place.file).expect("the file").replace("41kb", "44kb");
+    fs::write(&other, text).expect("a written file");
+    succeeds(&["run", arg(&other), "-q", "--only-run", "-o", arg(&place.path("others"))]);
+    let (code, _, err) = run(&["merge", arg(&place.path("others/short")), "-o", arg(&all)]);
+    assert!(code == 65 && err.contains("different cells"), "{err}");
+    assert_eq!(lines(&all), expected);
+}
+
+#[test]
 fn damaged_lines_are_told_and_run_again() {
     let place = Place::new();
     let whole = place.whole("whole");

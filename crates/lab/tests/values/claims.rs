@@ -270,7 +270,7 @@ fn claims_of_a_family_share_the_error() {
     let both = judged(SACK, &claims, &[&OFF, &ON]);
     near(both[0].p.expect("a p value"), 2.0 * 0.006_061_734_805, 1e-7);
     near(both[1].p.expect("a p value"), 0.034_411_365_564, 1e-7);
-    let missing = judged(SACK, &[claims[0], claims[1], "jitter > 1"], &[&OFF, &ON]);
+    let missing = judged(SACK, &[claims[0], claims[1], "completion > 1"], &[&OFF, &ON]);
     near(missing[0].p.expect("a p value"), 3.0 * 0.006_061_734_805, 1e-7);
     assert!(
         matches!(missing[1].verdict, Verdict::Undecided { .. }),
@@ -282,8 +282,7 @@ fn claims_of_a_family_share_the_error() {
 #[test]
 fn claims_without_measurements_say_why() {
     for (claim, reason) in [
-        ("jitter > 1", "the cells have no metric jitter"),
-        ("b:goodput > 1", "the cells have no metric b.goodput"),
+        ("completion > 1", "the cells have no metric completion"),
         (
             "goodput / (goodput - goodput) > 1",
             "it divides by zero, or takes an effect on a metric that is zero",
@@ -404,7 +403,7 @@ fn margins_turn_claims_into_equality() {
 fn points_are_reached_by_claims_that_hold() {
     let claim =
         |that: &str| format!("[[claim]]\nid = 'c{}'\nsays = 's'\nthat = '{that}'\npoints = 3\n", that.len());
-    let claims = claim("goodput[sack=on] > 1") + &claim("goodput[sack=on] > 100") + &claim("jitter > 1");
+    let claims = claim("goodput[sack=on] > 1") + &claim("goodput[sack=on] > 100") + &claim("completion > 1");
     let experiment = experiment(&format!("{SACK}{claims}"));
     let results = results(&experiment, "goodput", &[&OFF, &ON]);
     let judged = judge(&experiment.claims, &results, EngineKind::Virtual, &|_| 0.05);
@@ -426,4 +425,35 @@ fn verdicts_read_as_sentences() {
     ] {
         assert_eq!(verdict.to_string(), text);
     }
+}
+
+/// A list that begins with the second level: the effect is that from the first level of the file to
+/// the second, of cells that differ in nothing else.
+#[test]
+fn effects_and_trends_follow_the_order_of_the_file() {
+    let factors = "flow.a.sack = ['off', 'on']\npath.rtt = ['10ms', '20ms', '30ms']\n[design]\nkind = 'list'\ncells = [\
+                   { sack = 'on', rtt = '20ms' }, { sack = 'off', rtt = '20ms' }, { sack = 'off', rtt = '10ms' }]\n";
+    let claims = ["effect(goodput, sack) > 1.4", "monotone(goodput[sack=off], rtt, down)"];
+    let experiment = with_claims(factors, &claims);
+    let mut results = results(&experiment, "goodput", &[&[150.0, 151.0], &[100.0, 100.0], &[900.0, 900.0]]);
+    let levels = |factor: &rdt_lab::experiment::Factor| {
+        (factor.name.clone(), factor.levels.iter().map(|level| level.name.clone()).collect())
+    };
+    results.levels = experiment.factors.iter().map(levels).collect();
+    for it in judge(&experiment.claims, &results, EngineKind::Virtual, &|_| 0.05) {
+        assert_eq!(it.verdict, Verdict::Holds, "{it:?}");
+    }
+}
+
+#[test]
+fn metric_that_some_repetitions_lack_has_no_mean() {
+    let experiment = with_claims("flow.a.sack = ['on']\n", &["completion < 9s"]);
+    let mut results = results(&experiment, "completion", &[&[1.0, 2.0, 3.0]]);
+    let cell = results.cells[0].id;
+    let records = results.records.get_mut(&cell).expect("a cell");
+    records.get_mut(&1).expect("a repetition").metrics.clear();
+    let it = judge(&experiment.claims, &results, EngineKind::Virtual, &|_| 0.05).remove(0);
+    assert_eq!(it.verdict, Verdict::Missing);
+    let reason = it.reason.expect("a reason");
+    assert_eq!(reason, "1 of 3 repetitions of cell [sack=on] lack completion, so it has no mean");
 }

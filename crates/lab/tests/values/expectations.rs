@@ -123,11 +123,11 @@ fn published_pairs_are_compared_as_ratios() {
 
 #[test]
 fn values_that_were_not_measured_are_missing() {
-    let experiment = with_expect("jitter", "5%", "else = 'fail'", "{ sack = 'on', is = '1ms' }");
+    let experiment = with_expect("completion", "5%", "else = 'fail'", "{ sack = 'on', is = '1ms' }");
     let it = &beside(&experiment, &[1.0, 1.0], &[1.0, 1.0])[0];
     assert_eq!((it.fit, it.measured, it.ratio()), (Fit::Missing, None, None));
     assert!(it.is_missing() && !it.fails());
-    let note = with_expect("jitter", "5%", "else = 'note'", "{ sack = 'on', is = '1ms' }");
+    let note = with_expect("completion", "5%", "else = 'note'", "{ sack = 'on', is = '1ms' }");
     assert!(!beside(&note, &[1.0, 1.0], &[1.0, 1.0])[0].is_missing(), "a note is no claim");
     let none = expectations(&experiment.expects[0], &Results::default(), EngineKind::Virtual);
     assert!(none.is_empty(), "no cell has the level");

@@ -10,6 +10,7 @@ mod factorial;
 mod foreign;
 mod intervals;
 mod journal;
+mod names;
 mod plan;
 mod scale;
 mod stopping;

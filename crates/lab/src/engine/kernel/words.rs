@@ -184,7 +184,7 @@ fn route_metrics(physics: &Physics, reverse: bool) -> Result<Vec<(u16, u32)>, En
 }
 
 /// Checks the words of a flow by themselves.
-fn check(flow: &Flow, physics: &Physics) -> Result<(), EngineError> {
+pub(super) fn check(flow: &Flow, physics: &Physics) -> Result<(), EngineError> {
     let refuse = |text: &dyn Display| Err(flow_error(flow, text));
     let has_end = flow.bytes.is_some() || flow.stop.is_some() || physics.duration.is_some();
     if !has_end {

@@ -22,6 +22,17 @@ fn factors(view: &View<'_>) -> Vec<(String, Vec<String>)> {
     with_levels.filter(|(_, levels)| levels.len() > 1).collect()
 }
 
+/// Returns cells in the order of a full design, whatever their order in a list: the last factor
+/// varies fastest.
+fn in_order<'a>(subject: &Subject<'_>, mut cells: Vec<&'a Cell>) -> Vec<&'a Cell> {
+    let place = |(name, level): &(String, String)| {
+        let factor = subject.experiment.factors.iter().find(|factor| factor.name == *name);
+        factor.and_then(|factor| factor.level(level))
+    };
+    cells.sort_by_cached_key(|cell| cell.factors.iter().map(place).collect::<Vec<_>>());
+    cells
+}
+
 /// Complete design of a figure: names of the factors that vary, their numbers of levels, and the
 /// values of the first metric for each combination, of which the last factor varies fastest.
 struct Design {
@@ -33,7 +44,7 @@ struct Design {
 impl Design {
     fn of(view: &View<'_>) -> Option<Self> {
         let factors = factors(view);
-        let cells = view.cells(*view.engines.first()?, &[]);
+        let cells = in_order(view.subject, view.cells(*view.engines.first()?, &[]));
         let groups: Vec<Vec<_>> = cells.into_iter().map(|cell| vec![cell]).collect();
         let values = aligned(view.subject, &groups, view.metrics.first()?);
         let levels = factors.iter().map(|(_, levels)| levels.len()).collect();
@@ -138,7 +149,7 @@ pub(super) fn tables(subject: &Subject<'_>) -> Vec<Table> {
 /// verdict, and beside them the effects in published values. `None` unless the design is complete.
 fn table(subject: &Subject<'_>, engine: EngineKind, metric: &str) -> Option<Table> {
     let everything = Selection::default();
-    let cells: Vec<&Cell> = subject.results.cells(engine, &everything).collect();
+    let cells = in_order(subject, subject.results.cells(engine, &everything).collect());
     let varies = |factor: &&Factor| {
         let mut levels = cells.iter().map(|cell| cell.level(&factor.name));
         let first = levels.next();
@@ -389,6 +400,31 @@ mod tests {
             names,
             ["ecn = pacing \u{d7} sack", "pacing = ecn \u{d7} sack", "sack = ecn \u{d7} pacing"]
         );
+        assert!(table.rows[0][1].text.starts_with("\u{d7} 2 ("), "{:?}", table.rows[0]);
+    }
+
+    /// The order of a list is not that of a full design.
+    #[test]
+    fn effects_of_a_list_are_those_of_its_levels() {
+        let text = "schema = 1\nname = 'x'\ntitle = 'x'\nengine = 'virtual'\nfor = '1s'\n[path]\nrate = '1mbit'\n\
+                    [[flow]]\nname = 'a'\nkind = 'tcp'\n[factors]\nflow.a.ecn = ['off', 'on']\n\
+                    flow.a.pacing = ['off', 'on']\n[design]\nkind = 'list'\ncells = [\n\
+                    { ecn = 'on', pacing = 'off' }, { ecn = 'off', pacing = 'on' },\n\
+                    { ecn = 'on', pacing = 'on' }, { ecn = 'off', pacing = 'off' }]\n\
+                    [[figure]]\nkind = 'marginals'\n";
+        let experiment = Experiment::from_toml(text).expect("an experiment");
+        let plan = Plan::new(&experiment, &[]).expect("a plan");
+        let mut results = Results { cells: plan.cells.clone(), ..Results::default() };
+        for cell in &plan.cells {
+            let mean = if cell.level("ecn") == Some("on") { 2e6 } else { 1e6 };
+            for (rep, noise) in (0..).zip([0.99, 1.0, 1.01]) {
+                let record = Record::of(cell, rep, "a.goodput", mean * noise);
+                results.records.entry(cell.id).or_default().insert(rep, record);
+            }
+        }
+        let subject = Subject { experiment: &experiment, results: &results, judgements: &[], command: "" };
+        let [table] = &tables(&subject)[..] else { panic!("one table") };
+        assert_eq!(table.rows[0][0].text, "ecn");
         assert!(table.rows[0][1].text.starts_with("\u{d7} 2 ("), "{:?}", table.rows[0]);
     }
 

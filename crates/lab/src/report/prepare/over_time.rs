@@ -191,7 +191,8 @@ fn convergence(flows: &[Column], bin_s: f64) -> String {
             || "and never for 2 s within 20 % of equal shares".to_owned(),
             |bins| {
                 let after = Unit::Time.text(number(bins) * bin_s);
-                format!("and after {after} each is within 20 % of an equal share for 2 s")
+                let when = if bins == 0 { "from then on".to_owned() } else { format!("after {after}") };
+                format!("and {when} each is within 20 % of an equal share for 2 s")
             },
         );
         put!(out, " From {from} on {who} share the link, {told}.");
@@ -304,6 +305,12 @@ mod tests {
         let told = convergence(&[one, two], 1.0);
         let wanted = " From 2 s on one, two share the link, and after 2 s each is within 20 % of an equal share for 2 s.";
         assert_eq!(told, wanted);
+        let equal = [column("one", &[4.0, 5.0, 5.0]), column("two", &[5.0, 5.0, 4.0])];
+        let told = convergence(&equal, 1.0);
+        assert!(
+            told.ends_with(", and from then on each is within 20 % of an equal share for 2 s."),
+            "{told}"
+        );
         let lone = column("one", &[9.0, 9.0, 9.0]);
         assert_eq!(convergence(std::slice::from_ref(&lone), 1.0), "");
         let starved = column("two", &[1.0, 1.0, 1.0]);

@@ -26,8 +26,12 @@ pub(super) fn levels(subject: &Subject<'_>, factor: &str) -> Vec<String> {
 }
 
 /// Returns the mean of a metric over some cells, with its 95 % interval over the repetitions that
-/// all of them have. Few or equal repetitions have no interval.
+/// all of them have. Few or equal repetitions have no interval. `None` if a repetition lacks the
+/// metric: a mean over the others would mislead.
 pub(super) fn mean_row(subject: &Subject<'_>, cells: &[&Cell], metric: &str, x: f64) -> Option<Row> {
+    if cells.iter().any(|cell| subject.results.missing(cell, metric).0 > 0) {
+        return None;
+    }
     let values = values(subject, cells, metric);
     let y = mean(&values)?;
     let nothing_random = cells.iter().all(|cell| subject.results.is_one_run(cell.id));

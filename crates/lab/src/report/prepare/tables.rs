@@ -7,11 +7,10 @@ use sha2::{Digest as _, Sha256};
 use crate::agreement::{Agreement, agreements, sentence};
 use crate::cell::{Cell, EngineKind, hex};
 use crate::claim::{Expectation, Fit, expectations, value_of};
-use crate::experiment::{
-    Compare, Expect, Experiment, FigureKind, Statement, Step, Tolerance, Until, WarmUp, suggest,
-};
+use crate::experiment::{Compare, Expect, Experiment, FigureKind, Statement, Step, Tolerance, Until, WarmUp};
 use crate::record::{Record, Status};
 use crate::results::Results;
+use crate::run::too_wide;
 use crate::statistics::mean;
 use crate::theory::model;
 
@@ -19,6 +18,8 @@ use super::super::scale::{Unit, significant};
 use super::super::scene::Row;
 use super::super::section::{Entry, Mark, Table};
 use super::Subject;
+use super::missing;
+use super::reasons::reason;
 use super::select::{mean_interval, mean_row, values};
 use super::words::{levels, words};
 
@@ -37,8 +38,11 @@ fn mean_text(row: &Row, unit: Unit) -> String {
 }
 
 fn entry(subject: &Subject<'_>, cell: &Cell, metric: &str) -> Entry {
-    let row = mean_row(subject, &[cell], metric, 0.0);
-    row.map_or_else(Entry::default, |row| Entry::number(mean_text(&row, Unit::of_metric(metric)), row.y))
+    let unit = Unit::of_metric(metric);
+    match mean_row(subject, &[cell], metric, 0.0) {
+        Some(row) => Entry::number(mean_text(&row, unit), row.y),
+        None => Entry::text(missing::in_place_of_mean(subject, cell, metric)),
+    }
 }
 
 /// Returns the metrics of the table of cells: those of figures and of expected values, else goodput
@@ -89,11 +93,16 @@ pub(super) fn results(subject: &Subject<'_>) -> Vec<Table> {
         row
     };
     let cells = &subject.results.cells;
-    let mut caption = "Means with 95 % intervals".to_owned();
+    let rows: Vec<Vec<Entry>> = cells.iter().take(MAX_ROWS).map(row).collect();
+    let has_interval = |row: &Vec<Entry>| row.iter().any(|entry| entry.text.contains('\u{b1}'));
+    let mut caption = match rows.iter().filter(|row| has_interval(row)).count() {
+        0 => "Means".to_owned(),
+        some if some == rows.len() => "Means with 95 % intervals".to_owned(),
+        _ => "Means, with 95 % intervals where n is at least 5".to_owned(),
+    };
     if cells.len() > MAX_ROWS {
         put!(caption, ", the first {MAX_ROWS} of {} cells", cells.len());
     }
-    let rows = cells.iter().take(MAX_ROWS).map(row).collect();
     let mut tables = vec![Table { caption, head: head.collect(), rows }];
     tables.extend(super::designs::tables(subject));
     tables.extend(subject.experiment.expects.iter().filter_map(|expect| expected(subject, expect)));
@@ -138,15 +147,26 @@ fn expected(subject: &Subject<'_>, expect: &Expect) -> Option<Table> {
     let unit = if compared.is_empty() { Unit::of_metric(&expect.of) } else { Unit::None };
     let all = subject.results.engines();
     let all = all.into_iter().flat_map(|engine| expectations(expect, subject.results, engine));
-    let rows: Vec<Vec<Entry>> = all.map(|it| expected_row(expect, &it, unit)).collect();
+    let all: Vec<Expectation> = all.collect();
+    let reasons: Vec<Option<String>> = all.iter().map(|it| reason(expect, it, subject.results)).collect();
+    let has_reason = reasons.iter().any(Option::is_some);
+    let row = |(it, reason): (&Expectation, Option<String>)| {
+        let mut row = expected_row(expect, it, unit);
+        row.extend(has_reason.then(|| Entry::text(reason.unwrap_or_default())));
+        row
+    };
+    let rows: Vec<Vec<Entry>> = all.iter().zip(reasons).map(row).collect();
     let within = match expect.within {
         Tolerance::Share(share) => format!("{} %", significant(share * 100.0, 3)),
         Tolerance::Absolute(amount) => unit.text(amount),
     };
-    let head = ["cells", "engine", "published", "expected", "measured", "difference"];
+    let why =
+        expect.why.as_deref().map_or_else(String::new, |why| format!(". {}", why.trim_end_matches('.')));
+    let head = ["cells", "engine", "published", "expected", "measured", "difference"].into_iter();
+    let head = head.chain(has_reason.then_some("reason if outside"));
     (!rows.is_empty()).then(|| Table {
-        caption: format!("{}{compared}. Published: {}. Tolerance {within}", expect.of, expect.source),
-        head: head.map(str::to_owned).to_vec(),
+        caption: format!("{}{compared}. Published: {}. Tolerance {within}{why}", expect.of, expect.source),
+        head: head.map(str::to_owned).collect(),
         rows,
     })
 }
@@ -204,7 +224,8 @@ fn side_by_side(subject: &Subject<'_>) -> Option<Table> {
             },
         ]
     };
-    let head = ["cells", "metric", "virtual time", "kernel", "ratio (95 %)"];
+    let ratio = if all.iter().any(|it| it.ratio.is_some()) { "ratio (95 %)" } else { "ratio" };
+    let head = ["cells", "metric", "virtual time", "kernel", ratio];
     let rows = all.iter().take(MAX_ROWS).map(row).collect();
     Some(Table { caption, head: head.map(str::to_owned).to_vec(), rows })
 }
@@ -252,7 +273,8 @@ pub(super) fn losses(subject: &Subject<'_>) -> Option<Table> {
 
 /// Returns the models of the figures with formula, source and range. `None` without models.
 pub(super) fn models(subject: &Subject<'_>) -> Option<Table> {
-    let names: BTreeSet<&String> = subject.experiment.figures.iter().flat_map(|it| &it.theory).collect();
+    let figures = super::obvious::figures(subject);
+    let names: BTreeSet<&String> = figures.iter().flat_map(|it| &it.theory).collect();
     let row = |name: &String| {
         let model = model(name)?;
         let words = [model.name, model.metric, model.formula, model.range, model.source];
@@ -294,6 +316,7 @@ pub(super) fn run(subject: &Subject<'_>) -> Vec<String> {
                  more than a third."
             ));
         }
+        sentences.extend(missing::sentences(subject, engine, &shown_metrics(subject)));
         let same = cells.filter(|cell| subject.results.is_one_run(cell.id)).count();
         if same > 0 {
             sentences.push(format!(
@@ -302,6 +325,8 @@ pub(super) fn run(subject: &Subject<'_>) -> Vec<String> {
             ));
         }
     }
+    sentences.extend(too_wide(&subject.experiment.repeats.until, subject.results).map(|it| it + "."));
+    sentences.extend(subject.results.repeated().map(|it| capital(&it) + "."));
     let mut problems: BTreeMap<String, usize> = BTreeMap::new();
     for (_, record) in records(subject) {
         match &record.status {
@@ -318,13 +343,22 @@ pub(super) fn run(subject: &Subject<'_>) -> Vec<String> {
     sentences
 }
 
+/// Returns a sentence with a capital letter at its start.
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters
+        .next()
+        .map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + letters.as_str())
+}
+
 /// Returns when the repetitions of a cell end, for readers.
 fn rule(subject: &Subject<'_>, engine: EngineKind) -> String {
     let repeats = &subject.experiment.repeats;
     let (least, most) = repeats.range(engine);
     let until = match &repeats.until {
         Until::Width { share, of } if least < most => {
-            format!("until the interval of {of} is within {} % of its mean", significant(share * 100.0, 3))
+            let share = significant(share * 100.0, 3);
+            format!("until the half-width of the interval of {of} is at most {share} % of its mean")
         }
         Until::Claims if least < most => "until each claim is decided".to_owned(),
         _ => return "a fixed number".to_owned(),
@@ -336,18 +370,12 @@ fn rule(subject: &Subject<'_>, engine: EngineKind) -> String {
 fn absent(subject: &Subject<'_>) -> Vec<String> {
     let of_records = records(subject).flat_map(|(_, record)| record.metrics.keys());
     let known: BTreeSet<&str> = of_records.map(String::as_str).collect();
-    let word = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
     let is_there = |name: &str| known.iter().any(|it| *it == name || it.ends_with(&format!(".{name}")));
     // Columns of series are not in memory.
     let figures = subject.experiment.figures.iter().filter(|figure| figure.kind != FigureKind::Series);
     let asked: BTreeSet<&String> = figures.flat_map(|figure| &figure.of).collect();
     let missing = asked.into_iter().filter(|name| !known.is_empty() && !is_there(name));
-    let words: BTreeSet<String> = known.iter().map(|name| word(name)).collect();
-    let sentence = |name: &String| {
-        let hint = suggest(&word(name), words.iter().map(String::as_str));
-        format!("A figure lacks {name}, because no repetition has such a metric; {hint}")
-    };
-    missing.map(sentence).collect()
+    missing.map(|name| format!("A figure lacks {name}, because no repetition has such a metric.")).collect()
 }
 
 /// Returns how many means of the table of cells have the interval of the bootstrap, of how many.

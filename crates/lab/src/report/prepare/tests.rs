@@ -91,7 +91,7 @@ x = "rate"
 [[figure]]
 kind = "cdf"
 by = "recovery"
-of = ["goodput", "competion"]
+of = ["goodput", "resumed"]
 
 [[figure]]
 kind = "series"
@@ -241,7 +241,7 @@ fn results_become_a_report() {
         section.run
     );
     let absent = section.run.last().expect("sentences");
-    assert!(absent.starts_with("A figure lacks competion, "), "{absent}");
+    assert!(absent.starts_with("A figure lacks resumed, "), "{absent}");
 }
 
 #[test]
@@ -271,4 +271,67 @@ fn equal_repetitions_have_no_interval() {
     assert!(
         means.layers().flat_map(|(_, layer)| &layer.rows).all(|row| row.low.is_none() && row.n == Some(1))
     );
+}
+
+/// Returns the table of cells of an experiment whose first repetition alone has a metric.
+fn table_with_partial(metric: &str, values: &[Option<f64>]) -> (Vec<String>, String, Vec<String>) {
+    let text = "schema = 1\nname = 'x'\ntitle = 'x'\nengine = 'virtual'\nfor = '9s'\n[path]\nrate = '8mbit'\n\
+                [[flow]]\nname = 'one'\n[[flow]]\nname = 'two'\nstart = '1s'\n[repeats]\nuntil = '2% of one.goodput'\n\
+                [[figure]]\nkind = 'table'\nof = ['two.convergence']\n";
+    let experiment = Experiment::from_toml(text).expect("an experiment");
+    let plan = Plan::new(&experiment, &[]).expect("a plan");
+    let mut results = Results { cells: plan.cells.clone(), ..Results::default() };
+    let cell = &plan.cells[0];
+    for (rep, value) in (0..).zip(values) {
+        let mut record = Record::of(cell, rep, "one.goodput", 1e6 * f64::from(rep + 1));
+        record.metrics.extend(value.map(|value| (metric.to_owned(), value)));
+        results.records.entry(cell.id).or_default().insert(rep, record);
+    }
+    let section =
+        section(&Subject { experiment: &experiment, results: &results, judgements: &[], command: "" });
+    let table = &section.results[0];
+    let row = table.rows[0].iter().map(|entry| entry.text.clone()).collect();
+    (row, table.caption.clone(), section.run)
+}
+
+#[test]
+fn metric_that_repetitions_lack_has_no_mean_over_the_others() {
+    let of = |values: &[Option<f64>]| table_with_partial("two.convergence", values);
+    let (row, caption, told) = of(&[Some(3.928), None, None, None, None]);
+    assert_eq!(row.last().expect("a metric"), "missing in 4 of 5, else 3.928 s");
+    assert_eq!(caption, "Means", "no column has an interval");
+    let lacks = "In 1 of these cells some repetitions lack two.convergence: ";
+    assert!(told.iter().any(|it| it.starts_with(lacks)), "{told:?}");
+    let wide =
+        "In 1 of 1 cells the 95 % interval of one.goodput did not get within 2 % of its mean; the widest is ";
+    assert!(told.iter().any(|it| it.starts_with(wide)), "{told:?}");
+    let (row, ..) = of(&[Some(3.0), None, Some(4.5), None, None]);
+    assert_eq!(row.last().expect("a metric"), "missing in 3 of 5, else 3 s to 4.5 s");
+    let (row, caption, _) = of(&[Some(3.0), Some(4.0), Some(3.5), Some(3.2), Some(3.1)]);
+    assert!(row.last().expect("a metric").starts_with("3.36 s \u{b1} "), "{row:?}");
+    assert_eq!(caption, "Means with 95 % intervals");
+}
+
+#[test]
+fn experiment_without_figures_has_the_obvious_one() {
+    let head = "schema = 1\nname = 'x'\ntitle = 'x'\nengine = 'virtual'\nfor = '2s'\n[path]\nrtt = '50ms'\nrate = '1gbit'\n\
+                [[flow]]\nname = 'a'\n[repeats]\nleast = 2\nmost = 2\n";
+    let figure = |tail: &str| {
+        let (experiment, results, _folder) = run(&format!("{head}{tail}"));
+        let subject = Subject { experiment: &experiment, results: &results, judgements: &[], command: "" };
+        let scenes = figures(&subject);
+        let [scene] = &scenes[..] else { panic!("{} figures", scenes.len()) };
+        let named = |origin: Origin| {
+            scene.series.iter().filter(|it| it.origin == origin).map(|it| it.name.clone()).collect::<Vec<_>>()
+        };
+        (scene.title.clone(), named(Origin::Theory), named(Origin::Measured))
+    };
+    let (title, theory, _) = figure("[factors]\nflow.a.cc = ['fixed:1', 'fixed:2', 'fixed:4', 'fixed:8']\n");
+    assert_eq!((title.as_str(), theory), ("goodput by cc", vec!["window".to_owned()]));
+    let (title, _, measured) =
+        figure("[factors]\nflow.a.cc = ['reno', 'cubic']\nflow.a.sack = ['off', 'on']\n");
+    assert_eq!((title.as_str(), measured.len()), ("goodput by cc", 2), "{measured:?}");
+    let claim = "[[claim]]\nid = 'c'\nsays = 's'\nthat = 'rtt-mean < 1s'\n";
+    assert_eq!(figure(&format!("[factors]\npath.rtt = ['20ms', '40ms']\n{claim}")).0, "rtt-mean by rtt");
+    assert_eq!(figure("").0.split(',').next(), Some("goodput over time"));
 }
