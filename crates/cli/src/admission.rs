@@ -6,7 +6,6 @@ use std::sync::Arc;
 use rdt_crypto::{PublicKey, ResetKey, StaticKey};
 use rdt_endpoint::host_id;
 use rdt_program::Failure;
-use rdt_server::Server;
 use rdt_transport::{Admittee, ConnectionConfig, ConnectionSetConfig, ResponderConfig};
 use rdt_trust::{Gate, Surroundings, TicketUse, TrustError, identity, os_entropy, reachable};
 use rdt_udp::{Remote, clock};
@@ -125,11 +124,9 @@ impl Admission {
         ResponderConfig { admit: Arc::new(admit), ..responder }
     }
 
-    /// Lets the server of thread `index` accept native transfers.
-    pub(crate) fn open(&self, index: usize, server: &mut Server<Remote>) -> Result<(), Failure> {
-        let entropy = os_entropy().map_err(TrustError::Entropy)?;
-        let responder = self.responder();
-        let environment = ConnectionSetConfig {
+    /// Returns the surroundings of the connections of thread `index`.
+    pub(crate) fn environment(&self, index: usize) -> ConnectionSetConfig<Remote> {
+        ConnectionSetConfig {
             ip_of: Some(|remote: &Remote| remote.addr.ip()),
             local_ip_of: Some(|remote: &Remote| remote.local),
             unix_time: Some((clock::now(), clock::unix_time_s())),
@@ -137,9 +134,7 @@ impl Admission {
             // must not end it.
             reset_scope: ResetKey::scope(&host_id(), self.address, index),
             ..ConnectionSetConfig::default()
-        };
-        server.listen(responder, environment, entropy);
-        Ok(())
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use rdt_crypto::PublicKey;
 use rdt_program::{Failure, Stop, host_port, talk};
-use rdt_transport::{InitiatorConfig, Phase, TransferError};
+use rdt_transport::{Closed, InitiatorConfig, Phase, TransferError};
 use rdt_trust::{Dialer, Remote, Surroundings};
 use rdt_udp::{BufferOccupancy, SocketError, clock};
 
@@ -25,6 +25,13 @@ pub(crate) struct Found {
     /// Check of the receiver's key; `None` without encryption, and for HOST `local`.
     pub(crate) dialer: Option<Arc<Dialer>>,
     pub(crate) local: Option<Local>,
+}
+
+impl Found {
+    /// Returns the refusal of a key or secret that ended a connection, if one did.
+    pub(crate) fn refusal(&self, host: &str, closed: &Closed) -> Option<Failure> {
+        self.dialer.as_ref()?.refusal(host, closed).map(Failure::from)
+    }
 }
 
 /// Receiver on a thread of this process (HOST `local`).

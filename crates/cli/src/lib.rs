@@ -4,7 +4,9 @@
 //! | folder | contents |
 //! |---|---|
 //! | `args/` | command lines, read into typed values |
-//! | `frame.rs`, `lines.rs` | `rdt-send`, from the data to the last line, whatever it sends |
+//! | `frame.rs` | `rdt-send`, from the data to the last line, whatever it sends |
+//! | `transfer.rs`, `lines.rs` | one transfer, whatever carries it: addresses, lines, end |
+//! | `packets.rs`, `native.rs` | transfers over rdt: event loop, connection |
 //! | `compare.rs` | `rdt-send compare` |
 //! | `send/` | `rdt-send`: configuration, transfer, embedded receiver |
 //! | `recv/` | `rdt-recv`: threads, application, store |
@@ -32,17 +34,19 @@ mod measure;
 /// | noun | file | owns |
 /// |---|---|---|
 /// | message | `message.rs` | request, answer and report beside the data |
-/// | sending program | `send.rs`, `options.rs` | options, last lines, transfers at once |
-/// | transfer | `transfer.rs` | status lines, counts and deadlines of one transfer |
+/// | sending program | `send.rs`, `options.rs` | options |
+/// | transfer | `transfer.rs` | request and counts of one transfer |
 /// | summary | `summary.rs` | last lines, last object of `--json` |
 /// | limits | `limits.rs` | what a sender over TCP waited for, when it gives up |
 /// | TCP client, UDP client | `tcp_client.rs`, `udp_client.rs` | a transfer of `rdt-send` |
 /// | receiving program | `recv.rs`, `peer_slots.rs` | options, log, limits on peers |
-/// | TCP server, UDP server | `tcp_server.rs`, `udp_server.rs` | peers of `rdt-recv` |
+/// | session | `session.rs` | a peer of `rdt-recv` over TCP or rdt, from request to end |
+/// | servers | `tcp_server.rs`, `native_server.rs`, `udp_server.rs` | peers of `rdt-recv` |
 /// | UDP sender | `udp_sender.rs` | reverse transfer over UDP, proofs of the peer |
-/// | native client, native server | `native_client.rs`, `native_server.rs` | over rdt |
-/// | connection | `connection.rs` | streams of TCP and of encrypted connections |
-/// | stream, datagram | `stream.rs`, `datagram.rs` | reads and writes of TCP; packets of UDP |
+/// | native client | `native_client.rs` | a reverse transfer over rdt |
+/// | connection | `connection.rs` | TCP connections of the kernel |
+/// | stream | `stream.rs` | data with a rate, data that arrives, messages over TCP |
+/// | datagram | `datagram.rs` | packets of UDP |
 /// | arrivals | `arrivals.rs` | lost, reordered and duplicated datagrams, jitter |
 #[cfg(target_os = "linux")]
 mod measured {
@@ -57,6 +61,7 @@ mod measured {
     mod peer_slots;
     pub(crate) mod recv;
     pub(crate) mod send;
+    mod session;
     mod stream;
     mod summary;
     mod tcp_client;
@@ -96,6 +101,8 @@ mod output {
     pub(crate) mod summary;
     pub(crate) mod transfer_bar;
 }
+mod native;
+mod packets;
 mod parallel;
 mod peer;
 mod recv;
@@ -103,6 +110,7 @@ mod resources;
 mod send;
 mod socket;
 mod source;
+mod transfer;
 
 use args::{RecvArgs, SendArgs};
 use compare::CompareArgs;

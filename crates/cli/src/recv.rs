@@ -13,6 +13,7 @@ use rdt_endpoint::thread::{run, send_rest};
 use rdt_endpoint::truesize;
 use rdt_server::{LinkMode, Server, ServerConfig, ServerStats};
 use rdt_transport::{AckPolicy, ReceiverConfig};
+use rdt_trust::{TrustError, os_entropy};
 use rdt_udp::{Offload, Remote, SocketError, UdpIo, UdpOptions, UdpStats, Waiter, clock};
 use serde_json::json;
 
@@ -24,7 +25,7 @@ use crate::output::format::megabytes;
 use crate::output::log::{EventLog, LogForm};
 use crate::output::sockets::{limit_line, overflow_line, received_line, warnings};
 use crate::resources;
-use crate::socket::{self, FLUSH_TIMEOUT, bind_asked};
+use crate::socket::{self, FLUSH_TIMEOUT, bind_asked, bind_udp};
 use app::ReceiverApp;
 use metrics::{Published, Totals};
 use rdt_program::exit::IO;
@@ -269,7 +270,8 @@ impl Worker {
         service.publisher = published.map(|published| published.publisher(index, clock::now()));
         service.peer_log.is_remark_due = !admission.unencrypted;
         let mut server = Server::new(config);
-        admission.open(index, &mut server)?;
+        let entropy = os_entropy().map_err(TrustError::Entropy)?;
+        server.listen(admission.responder(), admission.environment(index), entropy);
         Ok(Self { server, io, service, waiter, stop: stop.clone() })
     }
 
@@ -368,16 +370,10 @@ fn bind(args: &RecvArgs) -> Result<Vec<UdpIo>, Failure> {
 /// Binds the first socket of a port. With `SO_REUSEPORT` it would share the port with another
 /// receiver of this user, so the port is first bound without that option.
 fn bind_first(address: SocketAddr, options: UdpOptions) -> io::Result<UdpIo> {
-    let bind = |options| {
-        UdpIo::bind(address, options).map_err(|error| match error {
-            SocketError::Bind { error, .. } => error,
-            other => io::Error::other(other),
-        })
-    };
     if options.share_port && address.port() != 0 {
-        bind(UdpOptions { share_port: false, ..options })?;
+        bind_udp(address, UdpOptions { share_port: false, ..options })?;
     }
-    bind(options)
+    bind_udp(address, options)
 }
 
 #[cfg(test)]

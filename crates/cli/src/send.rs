@@ -1,18 +1,15 @@
 //! `rdt-send`: runs one transfer, with an embedded receiver if HOST is `local`.
 
-mod app;
 mod config;
 mod error_text;
 mod local;
 mod native;
-mod sending;
-mod transfer;
+mod stored;
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rdt_program::{Console, Failure, Stop};
-use rdt_transport::{ConfigError, FramePool, Sender, SenderConfig, SenderStats, Wire};
+use rdt_transport::{ConnectionSetConfig, FramePool, Sender, SenderConfig, SenderStats, Wire};
 use rdt_trust::{TrustError, os_entropy};
 use rdt_udp::clock;
 use serde_json::Value;
@@ -24,14 +21,16 @@ use crate::connection::wire_name;
 use crate::data::Data;
 use crate::frame::{self, Kind};
 use crate::host::{Found, Local};
+use crate::lines::Lines;
 use crate::measure::{Measure, Wanted};
-use crate::output::status::{Status, Style};
+use crate::native::Native;
+use crate::output::qlog_file::QlogFile;
+use crate::output::status::{CsvFile, Status, Style};
 use crate::output::summary::Summary;
+use crate::packets::{self, Machine, Packets};
 use crate::parallel::Ended;
+use crate::transfer::{Transfer, Watch};
 use config::configure;
-use native::NativeSender;
-use sending::Sending;
-use transfer::Transfer;
 
 pub(crate) fn command(args: &SendArgs) -> Result<(), Failure> {
     if let Some(wire) = args.kernel_wire() {
@@ -82,20 +81,22 @@ impl Kind for Stored<'_> {
     }
 
     fn run(&self, found: &Found, status: Status, data: Data, stop: &Stop) -> Result<Ended, Failure> {
-        let Self { args, form, start, .. } = self;
-        let config = configure(args, form)?;
-        let parts = (data, status, stop.clone());
+        let config = configure(self.args, &self.form)?;
         match config.wire {
             Wire::Native => {
                 let entropy = os_entropy().map_err(TrustError::Entropy)?;
+                let of_connection = native::config_of(config.clone(), self.args.insecure);
+                let parameters = (of_connection, ConnectionSetConfig::default());
                 let initiator = found.initiator.clone();
-                let open = |sender, give_up, memory| {
-                    let config = native::config_of(sender, args.insecure);
-                    NativeSender::open(*start, config, initiator, give_up, (entropy, memory))
-                };
-                to_end(Transfer::open(args, found, config, parts, open)?, found, args)
+                let create =
+                    |memory| Ok(Native::new(native::Sends, parameters, initiator, (entropy, memory)));
+                self.transfer(found, (config, status, data), stop, create)?.run()
             }
-            Wire::Classic => to_end(Transfer::open(args, found, config, parts, open_classic)?, found, args),
+            Wire::Classic => {
+                let sender = config.clone();
+                let create = |memory| Sender::with_memory(sender, memory).map_err(Failure::usage);
+                self.transfer(found, (config, status, data), stop, create)?.run()
+            }
         }
     }
 
@@ -118,23 +119,32 @@ impl Kind for Stored<'_> {
     }
 }
 
-fn open_classic(config: SenderConfig, _: Duration, memory: FramePool) -> Result<Sender, ConfigError> {
-    let mut sender = Sender::with_memory(config, memory)?;
-    // Cannot fail: the sender was not opened before.
-    let _ = sender.open();
-    Ok(sender)
-}
-
-fn to_end(mut transfer: Transfer<impl Sending>, found: &Found, args: &SendArgs) -> Result<Ended, Failure> {
-    let local = found.local.as_ref();
-    if let Some(occupancy) = local.and_then(|local| local.occupancy.as_ref()) {
-        transfer.socket.limit(Arc::clone(occupancy));
+impl Stored<'_> {
+    fn transfer<'b, M: Machine>(
+        &'b self,
+        found: &'b Found,
+        (config, mut status, data): (SenderConfig, Status, Data),
+        stop: &Stop,
+        create: impl FnOnce(FramePool) -> Result<M, Failure>,
+    ) -> Result<Transfer<'b, stored::Stored<'b, M>>, Failure> {
+        let args = self.args;
+        let addresses = match config.wire {
+            // As the reference does.
+            Wire::Classic => &found.addresses[..1],
+            Wire::Native => &found.addresses[..],
+        };
+        let (io, reached) = packets::bind(addresses, stored::socket_options(args, &config))?;
+        let packets = Packets::new(io, found, stop, create)?;
+        let (input, bar) = (data.name(), stored::bar(args, config.wire, &data));
+        let source = data.source(packets.waker()).map_err(|error| Failure::input(&input, &error))?;
+        let create_qlog = |path| QlogFile::create(path, args.force, status.start, &reached, &config);
+        let qlog = args.qlog.as_deref().map(create_qlog).transpose()?;
+        status.csv = args.csv.as_deref().map(|path| CsvFile::create(path, args.force)).transpose()?;
+        let mut watch = Watch::new(Lines::new(args, found.addresses[0], status), found, stop);
+        watch.lines.show(bar);
+        watch.source = Some(watch.lines.measure.gated(source));
+        let limit = (&reached[..], config.handshake_give_up);
+        let carrier = stored::Stored { args, found, config, packets, qlog };
+        Transfer::new((args, found), limit, carrier, (watch, input))
     }
-    let end = transfer.run();
-    // Of several transfers, the sum has the report.
-    let receiver = match local {
-        Some(local) if args.parallel == 1 => local.finish()?,
-        _ => None,
-    };
-    Ok(transfer.end(end, receiver.as_ref()))
 }

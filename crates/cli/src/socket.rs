@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rdt_transport::SenderConfig;
 use rdt_trust::bind_or_any;
-use rdt_udp::{SocketError, UdpOptions};
+use rdt_udp::{SocketError, UdpIo, UdpOptions};
 
 use crate::args::target;
 
@@ -52,6 +52,14 @@ pub(crate) fn bind_asked<T>(
 ) -> Result<T, SocketError> {
     let bound = bind_or_any(asked, target::DEFAULT_PORT, bind);
     bound.map_err(|(address, error)| SocketError::Bind { address, error })
+}
+
+/// Binds a UDP socket, for [`bind_asked`].
+pub(crate) fn bind_udp(address: SocketAddr, options: UdpOptions) -> io::Result<UdpIo> {
+    UdpIo::bind(address, options).map_err(|error| match error {
+        SocketError::Bind { error, .. } => error,
+        other => io::Error::other(other),
+    })
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rdt_endpoint::blocking::Listener;
 use rdt_program::Failure;
 use rdt_program::Stop;
 use rdt_program::json::nanos;
@@ -19,6 +18,7 @@ use socket2::{Domain, Socket, Type};
 use super::connection::LOOK_INTERVAL;
 use super::datagram::{MAX_DATAGRAM, MIN_BYTES, MIN_DATAGRAM};
 use super::message::{Report, Request, Verdict, least_time};
+use super::native_server::Listener;
 use super::options::check_recv;
 use super::peer_slots::PeerSlots;
 use super::{Wire, datagram, native_server, tcp_server, udp_server};
@@ -80,9 +80,11 @@ pub(crate) fn command(args: &RecvArgs, wire: Wire) -> Result<(), Failure> {
         ..Server::new(wire, stop)
     });
     let (bound, admission) = if wire == Wire::Native {
-        let endpoint = native_server::bind(args.bind, &server.peers)?;
-        let admission = Admission::new(args, endpoint.local_addr(), &server.log)?;
-        (Bound::Native(native_server::listen(&endpoint, admission.responder())?), Some(admission))
+        let io = native_server::bind(args.bind)?;
+        let address = io.local_addr().map_err(SocketError::Receive)?;
+        let admission = Admission::new(args, address, &server.log)?;
+        let listener = Listener::new(io, &server, admission.responder(), admission.environment(0))?;
+        (Bound::Native(Box::new(listener)), Some(admission))
     } else {
         (bind_asked(args.bind, |address| Bound::new(wire, address, args.socket_buffer))?, None)
     };
@@ -96,8 +98,8 @@ pub(super) fn start_local(wire: Wire, buffer: Option<usize>, unencrypted: bool) 
     let stop = Stop::default();
     let server = Arc::new(Server::new(wire, stop.clone()));
     let (bound, key) = if wire == Wire::Native {
-        let (listener, key) = native_server::local(&server.peers, unencrypted)?;
-        (Bound::Native(listener), Some(key))
+        let (listener, key) = Listener::local(&server, unencrypted)?;
+        (Bound::Native(Box::new(listener)), Some(key))
     } else {
         let any = Some((Ipv4Addr::LOCALHOST, 0).into());
         (bind_asked(any, |address| Bound::new(wire, address, buffer))?, None)
@@ -114,7 +116,7 @@ pub(super) fn start_local(wire: Wire, buffer: Option<usize>, unencrypted: bool) 
 enum Bound {
     Tcp(TcpListener),
     Udp(UdpSocket, AddressedReads),
-    Native(Listener),
+    Native(Box<Listener>),
 }
 
 impl Bound {
@@ -144,7 +146,7 @@ impl Bound {
         match self {
             Self::Tcp(listener) => listener.local_addr(),
             Self::Udp(socket, _) => socket.local_addr(),
-            Self::Native(listener) => Ok(listener.local_addr()),
+            Self::Native(listener) => listener.local_addr(),
         }
         .map_err(SocketError::Receive)
     }
@@ -153,7 +155,7 @@ impl Bound {
         match self {
             Self::Tcp(listener) => tcp_server::serve(&listener, server),
             Self::Udp(socket, reads) => udp_server::serve(socket, reads, server),
-            Self::Native(listener) => return native_server::serve(&listener, server),
+            Self::Native(listener) => return listener.serve(server),
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Instant;
 
-use rdt_program::{Console, Failure, Stop, talk};
+use rdt_program::{Console, Failure, Stop};
 use rdt_transport::SenderConfig;
 use rdt_udp::{PollSet, clock};
 use serde_json::Value;
@@ -12,19 +12,16 @@ use super::datagram::MIN_BYTES;
 use super::message::{CONGESTION, Request};
 use super::options::check_send;
 use super::transfer::MeasuredTransfer;
-use super::{Wire, native_client, recv, tcp_client, udp_client};
+use super::{Wire, native_client, recv};
 use crate::args::target::Target;
 use crate::args::{Given, NativeArgs, SendArgs};
 use crate::data::Data;
-use crate::exit::Broken;
 use crate::frame::{self, Kind};
 use crate::host::{Found, Local};
 use crate::lines::Lines;
-use crate::output::limit::Limited;
-use crate::output::qlog_file::or_unwritten;
 use crate::output::status::{Columns, CsvFile, Status, Style};
 use crate::parallel::Ended;
-use crate::source::DwordArray;
+use crate::transfer::{Carrier as _, Transfer, Watch};
 
 pub(crate) fn command(args: &SendArgs, wire: Wire) -> Result<(), Failure> {
     check_send(args, wire)?;
@@ -37,13 +34,6 @@ struct Measured<'a> {
     host: &'a Given<Target>,
     wire: Wire,
     start: Instant,
-}
-
-impl Measured<'_> {
-    fn transfer(&self, address: SocketAddr, status: Status, stop: Stop) -> MeasuredTransfer<'_> {
-        let lines = Lines::new(self.args, address, status);
-        MeasuredTransfer::new(self.args, config_of(self.args, self.wire), lines, stop)
-    }
 }
 
 impl Kind for Measured<'_> {
@@ -102,19 +92,37 @@ impl Kind for Measured<'_> {
     fn run(&self, found: &Found, mut status: Status, data: Data, stop: &Stop) -> Result<Ended, Failure> {
         let Self { args, wire, .. } = self;
         status.csv = args.csv.as_deref().map(|path| CsvFile::create(path, args.force)).transpose()?;
-        let mut transfer = self.transfer(found.addresses[0], status, stop.clone());
-        transfer.input = data.name();
-        let request = request(args, *wire, &data);
-        let result = run(&mut transfer, *wire, found, &request, data);
-        Ok(conclude(transfer, *wire, result))
+        let mut transfer = self.transfer(Some(found), &data);
+        let mut watch = Watch::new(Lines::new(args, found.addresses[0], status), found, stop);
+        let mut addresses = found.addresses.clone();
+        if *wire == Wire::Native {
+            let (packets, reached) = native_client::open(&transfer, found, stop)?;
+            (transfer.packets, addresses) = (Some(Box::new(packets)), reached);
+        } else if *wire == Wire::Tcp && !args.reverse {
+            // The sender looks at the source itself, without a wake-up.
+            let source = PollSet::<UdpSocket>::new(1).and_then(|set| data.source(set.waker()));
+            watch.source = Some(source.map_err(|error| Failure::input(&transfer.input, &error))?);
+        }
+        let limit = (&addresses[..], transfer.config.handshake_give_up);
+        let input = transfer.input.clone();
+        Transfer::new((args, found), limit, transfer, (watch, input))?.run()
     }
 
     fn unopened(&self, status: Status, failure: &Failure) -> Value {
         let none = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-        let transfer = self.transfer(none, status, Stop::default());
-        let mut summary = transfer.summary(self.wire, &transfer.counted(self.wire), Some(failure));
+        let (transfer, lines) =
+            (self.transfer(None, &Data::Array(None, String::new())), Lines::new(self.args, none, status));
+        let mut summary = transfer.summary_of(&lines, &transfer.counted(&lines), Some(failure));
         summary["address"] = Value::Null;
         summary
+    }
+}
+
+impl Measured<'_> {
+    fn transfer<'b>(&'b self, found: Option<&'b Found>, data: &Data) -> MeasuredTransfer<'b> {
+        let Self { args, wire, .. } = *self;
+        let parts = (request(args, wire, data), config_of(args, wire));
+        MeasuredTransfer { input: data.name(), ..MeasuredTransfer::new(args, wire, found, parts) }
     }
 }
 
@@ -132,28 +140,6 @@ fn config_of(args: &SendArgs, wire: Wire) -> SenderConfig {
     }
 }
 
-fn run(
-    transfer: &mut MeasuredTransfer<'_>,
-    wire: Wire,
-    far: &Found,
-    request: &Request,
-    data: Data,
-) -> Result<(), Failure> {
-    match wire {
-        Wire::Tcp if transfer.args.reverse => {
-            tcp_client::run(transfer, &far.addresses, request, &mut DwordArray::new(0))
-        }
-        Wire::Tcp => {
-            // The sender looks at the source itself, without a wake-up.
-            let source = PollSet::<UdpSocket>::new(1).and_then(|set| data.source(set.waker()));
-            let mut source = source.map_err(|error| Failure::input(&transfer.input, &error))?;
-            tcp_client::run(transfer, &far.addresses, request, &mut *source)
-        }
-        Wire::Udp => udp_client::run(transfer, &far.addresses, request),
-        Wire::Native => native_client::run(transfer, request, far),
-    }
-}
-
 fn request(args: &SendArgs, wire: Wire, data: &Data) -> Request {
     let name = args.native.cc.map(|cc| cc.to_string());
     Request {
@@ -168,36 +154,4 @@ fn request(args: &SendArgs, wire: Wire, data: &Data) -> Request {
         omit: args.omit.unwrap_or_default(),
         rate: args.max_rate,
     }
-}
-
-/// Prints the last lines of a transfer. Its summary is printed, too, except as one of several.
-fn conclude(mut transfer: MeasuredTransfer<'_>, wire: Wire, result: Result<(), Failure>) -> Ended {
-    let now = clock::now();
-    let all = transfer.stats.clone();
-    let counted = transfer.counted(wire);
-    let is_open = all.handshake_rtt.is_some();
-    let failure = match result {
-        Ok(()) => {
-            let (remark, line) = transfer.last_lines(wire, &counted);
-            transfer.lines.status.finished_as(&counted, &remark, &line);
-            None
-        }
-        Err(failure) => {
-            if failure.is_interrupted() {
-                transfer.lines.status.interrupted(now, &all);
-            } else if let Some(broken) = failure.cause::<Broken>() {
-                transfer.lines.status.failed(broken.phase, &failure);
-            }
-            Some(failure)
-        }
-    };
-    let failure = or_unwritten(failure, transfer.lines.status.finish_csv(now, &all));
-    let is_sender = wire == Wire::Tcp && !transfer.args.reverse;
-    let limited = Limited::of(&transfer.config, &counted).filter(|_| is_open && is_sender);
-    if let Some(limited) = limited.filter(|_| !transfer.lines.status.is_quiet()) {
-        talk(&limited.sentence_of_kernel());
-    }
-    let summary = transfer.summary(wire, &counted, failure.as_ref());
-    transfer.lines.status.summary(summary.clone());
-    Ended { counted, limited, rtt: transfer.lines.measure.rtt().quantiles(), summary, failure }
 }

@@ -1,13 +1,16 @@
 //! Reads and writes of connections that notice Ctrl-C, and the rate of data.
 
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::TcpStream;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use rdt_program::Failure;
-use rdt_program::Stop;
+use rdt_program::{Failure, Stop};
+use rdt_transport::{Phase, SenderStats};
 use rdt_udp::clock;
 
-use super::connection::Connection;
+use super::message::{REPORT_BYTES, Report};
+use super::transfer::{lost, one_way_stats};
 use crate::source::{Fill, Source};
 
 pub(super) const CHUNK: usize = 64 << 10;
@@ -85,7 +88,6 @@ pub(super) struct Progress {
 
 #[derive(Debug)]
 pub(super) enum SendError {
-    Stopped(Failure),
     Read(io::Error),
     Write(io::Error),
 }
@@ -95,76 +97,140 @@ pub(super) fn is_pause(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
-/// Sends `data` at the rate of `pace` until it ends, or `step` says so by time and progress.
-pub(super) fn send(
-    stream: &impl Connection,
-    data: &mut dyn Source,
-    mut pace: Pace,
-    progress: &mut Progress,
-    mut step: impl FnMut(Instant, &Progress) -> Result<bool, Failure>,
-) -> Result<(), SendError> {
-    let mut chunk = vec![0; CHUNK];
-    let (mut from, mut to) = (0, 0);
-    loop {
-        let mut now = clock::now();
-        if step(now, progress).map_err(SendError::Stopped)? {
-            return Ok(());
+/// Data on its way from a source to a stream, at a rate.
+#[derive(Debug)]
+pub(super) struct Outflow {
+    pace: Pace,
+    chunk: Vec<u8>,
+    /// Part of `chunk` that the stream has not taken yet.
+    unsent: Range<usize>,
+    pub(super) progress: Progress,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Flowed {
+    /// Bytes have gone into the stream.
+    Went,
+    /// The rate allows the next bytes then.
+    Paced(Instant),
+    /// The source has no bytes; they are asked for again then.
+    Starved(Instant),
+    Ended,
+}
+
+impl Outflow {
+    pub(super) fn new(pace: Pace) -> Self {
+        Self { pace, chunk: vec![0; CHUNK], unsent: 0..0, progress: Progress::default() }
+    }
+
+    /// Writes the next bytes of `data` by `write`.
+    pub(super) fn step(
+        &mut self,
+        now: Instant,
+        data: &mut dyn Source,
+        write: impl FnOnce(&[u8]) -> io::Result<usize>,
+    ) -> Result<Flowed, SendError> {
+        let due = self.pace.due(now);
+        if due < self.pace.quantum(self.unsent.len()) {
+            return Ok(Flowed::Paced(now + RATE_INTERVAL));
         }
-        let due = pace.due(now);
-        if due < pace.quantum(to - from) {
-            clock::sleep_until(now + RATE_INTERVAL);
-            progress.pacing += clock::now().saturating_duration_since(now);
-            continue;
-        }
-        if from == to {
-            match data.read(&mut chunk).map_err(SendError::Read)? {
-                Fill::Bytes(read) => (from, to) = (0, read),
-                Fill::Pending => clock::sleep_until(now + INPUT_INTERVAL),
-                Fill::End => return Ok(()),
+        let mut begun_at = clock::now();
+        if self.unsent.is_empty() {
+            match data.read(&mut self.chunk).map_err(SendError::Read)? {
+                Fill::Bytes(read) => self.unsent = 0..read,
+                Fill::Pending => return Ok(Flowed::Starved(now + INPUT_INTERVAL)),
+                Fill::End => return Ok(Flowed::Ended),
             }
             let read_at = clock::now();
-            progress.reading += read_at.saturating_duration_since(now);
-            now = read_at;
-            if from == to {
-                continue;
-            }
+            self.progress.reading += read_at.saturating_duration_since(begun_at);
+            begun_at = read_at;
         }
-        let length = usize::try_from(due).unwrap_or(CHUNK).min(to - from);
-        match stream.write_some(&chunk[from..from + length]) {
-            Ok(accepted) => {
-                from += accepted;
-                pace.take(accepted);
-                progress.written += accepted as u64;
-            }
-            Err(error) if is_pause(&error) => {}
-            Err(error) => return Err(SendError::Write(error)),
-        }
-        let wrote_at = clock::now();
-        let took = wrote_at.saturating_duration_since(now);
+        let length = usize::try_from(due).unwrap_or(CHUNK).min(self.unsent.len());
+        let written = write(&self.chunk[self.unsent.start..][..length]);
+        let took = clock::now().saturating_duration_since(begun_at);
         if took >= BLOCKED_MIN {
-            progress.blocked += took;
+            self.progress.blocked += took;
         }
+        let taken = written.map_err(SendError::Write)?;
+        self.unsent.start += taken;
+        self.pace.take(taken);
+        self.progress.written += taken as u64;
+        Ok(Flowed::Went)
+    }
+}
+
+/// Generated data that arrives, at whose end the sender's report is.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    begun_at: Instant,
+    heard_at: Instant,
+    bytes: u64,
+    /// Last bytes, which are the report if no more follow.
+    tail: Vec<u8>,
+    /// Longest silence of the sender.
+    give_up: Duration,
+    /// Length of the transfer; `None` if it has a size.
+    longest: Option<Duration>,
+}
+
+impl Incoming {
+    pub(super) fn new(now: Instant, give_up: Duration, longest: Option<Duration>) -> Self {
+        Self { begun_at: now, heard_at: now, bytes: 0, tail: Vec::new(), give_up, longest }
+    }
+
+    pub(super) fn take(&mut self, now: Instant, bytes: &[u8]) {
+        self.heard_at = now;
+        let data = (self.tail.len() + bytes.len()).saturating_sub(REPORT_BYTES);
+        let of_tail = data.min(self.tail.len());
+        self.tail.drain(..of_tail);
+        self.tail.extend_from_slice(&bytes[data - of_tail..]);
+        self.bytes += data as u64;
+    }
+
+    /// Returns the report, if the data before it is complete.
+    pub(super) fn report(&self) -> Option<Report> {
+        Report::decode(&self.tail).filter(|report| report.bytes == self.bytes)
+    }
+
+    /// Fails if the data ended before the report.
+    pub(super) fn complete(&self) -> Result<(), Failure> {
+        let cut = || lost(Phase::Send, "the receiver ended the connection before its data was complete");
+        self.report().map(drop).ok_or_else(cut)
+    }
+
+    pub(super) fn give_up_at(&self) -> Instant {
+        let late = self.longest.map(|longest| self.begun_at + longest + self.give_up);
+        late.into_iter().fold(self.heard_at + self.give_up, Instant::min)
+    }
+
+    /// Returns the failure of data that did not arrive until [`Incoming::give_up_at`].
+    pub(super) fn silence(&self) -> Failure {
+        lost(Phase::Send, format!("nothing arrived for {} s", self.give_up.as_secs()))
+    }
+
+    pub(super) fn stats(&self, before: &SenderStats) -> SenderStats {
+        one_way_stats(before, self.begun_at, (self.heard_at, self.bytes))
     }
 }
 
 /// Reads a message of the length of `out`. Fails after `until`, and with `Interrupted` at Ctrl-C.
 pub(super) fn read_message(
-    stream: &impl Connection,
+    mut stream: &TcpStream,
     out: &mut [u8],
     until: Instant,
     stop: &Stop,
 ) -> io::Result<()> {
-    repeat(out.len(), until, stop, |done| stream.read_some(&mut out[done..]))
+    repeat(out.len(), until, stop, |done| stream.read(&mut out[done..]))
 }
 
 /// Writes a message. Fails after `until`, and with `Interrupted` at Ctrl-C.
 pub(super) fn write_message(
-    stream: &impl Connection,
+    mut stream: &TcpStream,
     message: &[u8],
     until: Instant,
     stop: &Stop,
 ) -> io::Result<()> {
-    repeat(message.len(), until, stop, |done| stream.write_some(&message[done..]))
+    repeat(message.len(), until, stop, |done| stream.write(&message[done..]))
 }
 
 /// Calls `step` with the bytes so far until they are `length`.
@@ -218,6 +284,39 @@ mod tests {
         let mut slow = Pace::new(Some(2), (1, 1), now);
         slow.take(1);
         assert_eq!((slow.due(at(499)), slow.due_at(1), slow.due(at(500))), (0, at(500), 1));
+    }
+
+    #[test]
+    fn report_is_end_of_whatever_pieces() {
+        let now = clock::now();
+        let report = Report { bytes: 1000, ..Report::default() };
+        let mut all = vec![7; 1000];
+        all.extend_from_slice(&report.encode());
+        for size in [1, 100, 119, 120, 121, 999, 1120] {
+            let mut incoming = Incoming::new(now, Duration::from_secs(3), None);
+            for piece in all.chunks(size) {
+                assert_eq!(incoming.report(), None, "{size}");
+                incoming.take(now, piece);
+            }
+            assert_eq!(incoming.report(), Some(report), "{size}");
+            incoming.take(now, &[1]);
+            assert_eq!(incoming.report(), None, "more follows");
+        }
+        let mut short = Incoming::new(now, Duration::from_secs(3), None);
+        short.take(now, &all[1..]);
+        assert_eq!(short.report(), None);
+    }
+
+    #[test]
+    fn silent_or_late_sender_is_given_up() {
+        let now = clock::now();
+        let at = |seconds| now + Duration::from_secs(seconds);
+        let mut incoming = Incoming::new(now, Duration::from_secs(3), Some(Duration::from_secs(4)));
+        assert_eq!(incoming.give_up_at(), at(3));
+        incoming.take(at(2), &[1]);
+        assert_eq!(incoming.give_up_at(), at(5));
+        incoming.take(at(6), &[1]);
+        assert_eq!(incoming.give_up_at(), at(7));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use super::Wire;
 use super::connection::LOOK_INTERVAL;
 use super::message::least_time;
 use super::transfer::MeasuredTransfer;
+use crate::lines::Lines;
 use crate::output::format::{g, rate_bps};
 use crate::output::summary::{
     extend, limit_keys, measured_keys, outcome, protection_keys, quantile_keys, recovery_keys,
@@ -21,9 +22,9 @@ const SLOW_SHARE: f64 = 0.95;
 
 impl MeasuredTransfer<'_> {
     /// Returns the counts of the measured part, as the receiver of the data knows them.
-    pub(super) fn counted(&self, wire: Wire) -> SenderStats {
-        let counted = self.lines.measure.counted(self.stats.clone());
-        if wire != Wire::Udp {
+    pub(super) fn counted_by_receiver(&self, lines: &Lines) -> SenderStats {
+        let counted = lines.measure.counted(self.stats.clone());
+        if self.wire != Wire::Udp {
             return counted;
         }
         let datagrams_sent = self.sent_datagrams.unwrap_or(0);
@@ -44,15 +45,21 @@ impl MeasuredTransfer<'_> {
     }
 
     /// Returns the summary: keys of other transfers that have no meaning here are absent.
-    pub(super) fn summary(&self, wire: Wire, counted: &SenderStats, failure: Option<&Failure>) -> Value {
+    pub(super) fn summary_of(
+        &self,
+        lines: &Lines,
+        counted: &SenderStats,
+        failure: Option<&Failure>,
+    ) -> Value {
+        let wire = self.wire;
         let mut value = json!({
-            "address": self.lines.address.to_string(),
+            "address": lines.address.to_string(),
             "wire": wire.name(),
             "direction": if self.args.reverse { "receive" } else { "send" },
         });
         let arrived = (counted.bytes_acked, counted.elapsed());
-        extend(&mut value, outcome("summary", &self.lines.host, arrived, failure));
-        extend(&mut value, measured_keys(&self.lines.measure, counted));
+        extend(&mut value, outcome("summary", &lines.host, arrived, failure));
+        extend(&mut value, measured_keys(&lines.measure, counted));
         if wire == Wire::Udp {
             if self.report.is_none() {
                 // The side that receives has not counted what arrived.
@@ -65,8 +72,8 @@ impl MeasuredTransfer<'_> {
         extend(&mut value, recovery_keys(counted));
         if !self.args.reverse {
             value["mss_bytes"] = json!(counted.packet_size);
-            extend(&mut value, limit_keys(&self.config, counted, &self.lines.status));
-            extend(&mut value, quantile_keys("srtt", self.lines.measure.rtt().quantiles()));
+            extend(&mut value, limit_keys(&self.config, counted, &lines.status));
+            extend(&mut value, quantile_keys("srtt", lines.measure.rtt().quantiles()));
         }
         if wire == Wire::Native {
             extend(&mut value, protection_keys(self.protection));
@@ -112,20 +119,20 @@ impl MeasuredTransfer<'_> {
     }
 
     /// Returns what follows the rate in the last line but one, and the last line.
-    pub(super) fn last_lines(&self, wire: Wire, counted: &SenderStats) -> (String, String) {
+    pub(super) fn last_lines(&self, lines: &Lines, counted: &SenderStats) -> (String, String) {
         let report = self.report.unwrap_or_default();
-        match wire {
+        match self.wire {
             Wire::Tcp | Wire::Native => {
                 let srtt = counted.srtt.unwrap_or_default().as_secs_f64();
                 let congestion = self.congestion.as_deref().unwrap_or("unknown");
                 let is_encrypted = self.protection.is_none_or(|protection| protection.aead.is_encrypted());
-                let what = match wire {
+                let what = match self.wire {
                     Wire::Tcp => "kernel TCP",
                     _ if is_encrypted => "encrypted",
                     _ => "not encrypted",
                 };
                 let remark = format!("{what}, {congestion}, {} packets retransmitted", counted.retransmitted);
-                let samples = self.lines.measure.rtt().quantiles().map(|samples| {
+                let samples = lines.measure.rtt().quantiles().map(|samples| {
                     format!(", the kernel's smoothed RTT every {} ms: {samples}", LOOK_INTERVAL.as_millis())
                 });
                 (remark, format!("Main:\testRTT {srtt:.3}{}", samples.unwrap_or_default()))

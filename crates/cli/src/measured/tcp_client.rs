@@ -1,7 +1,7 @@
 //! `rdt-send --wire tcp`: a connection of the kernel, with what its `TCP_INFO` says.
 
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use rdt_program::Failure;
@@ -12,87 +12,90 @@ use rdt_udp::{TcpInfo, clock, set_congestion};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Socket, Type};
 
-use super::connection::{Connection, LOOK_INTERVAL, congestion_of};
+use super::connection::{LOOK_INTERVAL, congestion_of, reset, set_timeouts};
 use super::limits::{Blocked, GiveUp};
-use super::message::{ANSWER_BYTES, REPORT_BYTES, REQUEST_BYTES, Report, Request, Verdict};
-use super::stream::{CHUNK, Pace, Progress, SendError, is_pause, look, read_message, send, write_message};
-use super::transfer::{MeasuredTransfer, NotConnected, lost, one_way_stats, system};
+use super::message::{ANSWER_BYTES, REPORT_BYTES, REQUEST_BYTES, Report, Verdict};
+use super::session::Pipe;
+use super::stream::{
+    CHUNK, Flowed, Incoming, Outflow, Pace, Progress, SendError, is_pause, look, read_message, write_message,
+};
+use super::transfer::{MeasuredTransfer, foreign, lost, refused_by, system, unanswered};
 use crate::exit::transfer_failure;
 use crate::lines::SILENCE;
 use crate::output::rtt_histogram::Recorder;
-use crate::source::Source;
+use crate::transfer::{Outcome, Watch};
 
 /// Bytes that `tcpi_bytes_acked` counts beside the data: the SYN and the request.
 const OVERHEAD: u64 = 1 + REQUEST_BYTES as u64;
 
-pub(super) fn run(
+pub(super) fn run(transfer: &mut MeasuredTransfer<'_>, watch: &mut Watch, give_up: Duration) -> Outcome {
+    match connect(transfer, watch, give_up) {
+        Ok((stream, took)) => Outcome::of(run_open(transfer, watch, &stream, took)),
+        Err(outcome) => outcome,
+    }
+}
+
+fn run_open(
     transfer: &mut MeasuredTransfer<'_>,
-    addresses: &[SocketAddr],
-    request: &Request,
-    data: &mut dyn Source,
+    watch: &mut Watch,
+    stream: &TcpStream,
+    took: Duration,
 ) -> Result<(), Failure> {
-    let (stream, took) = transfer.connect_any(addresses, |transfer, give_up| connect(transfer, give_up))?;
-    if !request.is_reverse {
-        transfer.congestion = congestion_of(&stream);
+    if !transfer.request.is_reverse {
+        transfer.congestion = congestion_of(stream);
         if let Some(name) = transfer.congestion.as_deref().filter(|name| !name.starts_with("bbr")) {
             // Those that rdt does not have, such as htcp and dctcp, are judged by losses, too.
             transfer.config.congestion = name.parse().unwrap_or(Algorithm::Cubic);
         }
     }
-    exchange(transfer, &stream, request, |_| None)?;
-    let info = TcpInfo::of(&stream).unwrap_or_default();
-    transfer.connected(clock::now(), took, info.mss.max(1) as usize);
-    let ended =
-        if request.is_reverse { receive(transfer, &stream) } else { send_all(transfer, &stream, data) };
+    exchange(transfer, watch, stream)?;
+    let info = TcpInfo::of(stream).unwrap_or_default();
+    transfer.connected(watch, took, info.mss.max(1) as usize);
+    let ended = if transfer.request.is_reverse {
+        receive(transfer, watch, stream)
+    } else {
+        send_all(transfer, watch, stream)
+    };
     if ended.is_err() {
-        stream.reset();
+        reset(stream);
     }
     ended
 }
 
-/// Sends the request, and reads the answer to it. `refusal` knows what some errors mean.
-pub(super) fn exchange(
-    transfer: &MeasuredTransfer<'_>,
-    stream: &impl Connection,
-    request: &Request,
-    refusal: impl FnOnce(&io::Error) -> Option<Failure>,
-) -> Result<(), Failure> {
+/// Sends the request, and reads the answer to it.
+fn exchange(transfer: &MeasuredTransfer<'_>, watch: &Watch, stream: &TcpStream) -> Result<(), Failure> {
     let until = clock::now() + transfer.config.handshake_give_up;
     let mut answer = [0; ANSWER_BYTES];
-    write_message(stream, &request.encode(), until, &transfer.stop)
-        .and_then(|()| read_message(stream, &mut answer, until, &transfer.stop))
-        .map_err(|error| refusal(&error).unwrap_or_else(|| no_answer(transfer, &error)))?;
-    let verdict = Verdict::decode(&answer).ok_or_else(|| {
-        transfer_failure(
-            Phase::Connect,
-            TransferError::Protocol,
-            "the program at this address is no rdt-recv of measurements",
-        )
-    })?;
-    MeasuredTransfer::refused_by(verdict)
+    write_message(stream, &transfer.request.encode(), until, &watch.stop)
+        .and_then(|()| read_message(stream, &mut answer, until, &watch.stop))
+        .map_err(|error| {
+            if watch.stop.is_set() { Failure::interrupted() } else { unanswered(watch.lines.address, error) }
+        })?;
+    Verdict::decode(&answer).ok_or_else(foreign).and_then(refused_by)
 }
 
 /// Connects to the present address. Returns the round trip of the handshake, too.
 fn connect(
-    transfer: &mut MeasuredTransfer<'_>,
+    transfer: &MeasuredTransfer<'_>,
+    watch: &mut Watch,
     give_up: Duration,
-) -> Result<(TcpStream, Duration), NotConnected> {
-    let socket = prepare(transfer)?;
+) -> Result<(TcpStream, Duration), Outcome> {
+    let socket = prepare(transfer, watch)?;
     let begun_at = clock::now();
-    handshake(transfer, &socket, give_up).map_err(|error| not_connected(transfer, &error))?;
+    handshake(watch, &socket, give_up).map_err(|error| not_connected(watch, &error))?;
     let elapsed = clock::now().saturating_duration_since(begun_at);
     let stream = TcpStream::from(socket);
     // The first round trip that the kernel measured: none if the SYN was repeated.
     let info = TcpInfo::of(&stream).unwrap_or_default();
     let took = Duration::from_micros(info.srtt_us.into());
     let took = if took.is_zero() { elapsed } else { took.min(elapsed) };
-    stream.set_timeouts().map_err(|error| refused(&error))?;
+    set_timeouts(&stream).map_err(|error| refused(&error))?;
     Ok((stream, took))
 }
 
-fn prepare(transfer: &MeasuredTransfer<'_>) -> Result<Socket, Failure> {
+fn prepare(transfer: &MeasuredTransfer<'_>, watch: &Watch) -> Result<Socket, Failure> {
     let create = || {
-        let socket = Socket::new(Domain::for_address(transfer.lines.address), Type::STREAM, None)?;
+        let socket = Socket::new(Domain::for_address(watch.lines.address), Type::STREAM, None)?;
         if let Some(bytes) = transfer.args.socket_buffer {
             socket.set_send_buffer_size(bytes)?;
             socket.set_recv_buffer_size(bytes)?;
@@ -110,11 +113,11 @@ fn prepare(transfer: &MeasuredTransfer<'_>) -> Result<Socket, Failure> {
     Ok(socket)
 }
 
-fn handshake(transfer: &mut MeasuredTransfer<'_>, socket: &Socket, give_up: Duration) -> io::Result<()> {
+fn handshake(watch: &mut Watch, socket: &Socket, give_up: Duration) -> io::Result<()> {
     let until = clock::now() + give_up;
-    transfer.lines.opened(clock::now(), false);
+    watch.opened(clock::now());
     socket.set_nonblocking(true)?;
-    match socket.connect(&transfer.lines.address.into()) {
+    match socket.connect(&watch.lines.address.into()) {
         Err(error) if error.raw_os_error() != Some(rustix::io::Errno::INPROGRESS.raw_os_error()) => {
             return Err(error);
         }
@@ -122,8 +125,8 @@ fn handshake(transfer: &mut MeasuredTransfer<'_>, socket: &Socket, give_up: Dura
     }
     let wait = Timespec::try_from(LOOK_INTERVAL).map_err(io::Error::other)?;
     while poll(&mut [PollFd::new(socket, PollFlags::OUT)], Some(&wait)).unwrap_or(0) == 0 {
-        look(until, &transfer.stop)?;
-        transfer.lines.print(clock::now(), SenderStats::default);
+        look(until, &watch.stop)?;
+        watch.lines.print(clock::now(), SenderStats::default);
     }
     if let Some(error) = socket.take_error()? {
         return Err(error);
@@ -131,11 +134,11 @@ fn handshake(transfer: &mut MeasuredTransfer<'_>, socket: &Socket, give_up: Dura
     socket.set_nonblocking(false)
 }
 
-fn not_connected(transfer: &MeasuredTransfer<'_>, error: &io::Error) -> NotConnected {
-    if transfer.stop.is_set() {
-        return Failure::interrupted().into();
+fn not_connected(watch: &Watch, error: &io::Error) -> Outcome {
+    if watch.stop.is_set() {
+        return Outcome::Interrupted;
     }
-    let address = transfer.lines.address;
+    let address = watch.lines.address;
     let sentence = match error.kind() {
         ErrorKind::ConnectionRefused => {
             format!("nothing listens on TCP port {address}: is an rdt-recv --wire tcp running there?")
@@ -145,43 +148,31 @@ fn not_connected(transfer: &MeasuredTransfer<'_>, error: &io::Error) -> NotConne
     };
     let is_silent = error.kind() == ErrorKind::TimedOut;
     let end = if is_silent { AttemptEnd::NoAnswer } else { AttemptEnd::NoProgram };
-    NotConnected { end, failure: lost(Phase::Connect, sentence) }
-}
-
-fn no_answer(transfer: &MeasuredTransfer<'_>, error: &io::Error) -> Failure {
-    if transfer.stop.is_set() {
-        return Failure::interrupted();
-    }
-    lost(
-        Phase::Connect,
-        format!(
-            "{} did not answer the request ({error}): it may have too many peers, or does not measure",
-            transfer.lines.address
-        ),
-    )
+    Outcome::Lost { end, failure: lost(Phase::Connect, sentence) }
 }
 
 /// Sends the data, and waits for the receiver's count of it.
 fn send_all(
     transfer: &mut MeasuredTransfer<'_>,
+    watch: &mut Watch,
     stream: &TcpStream,
-    data: &mut dyn Source,
 ) -> Result<(), Failure> {
     let begun_at = clock::now();
     let mut sender = SendingSide {
         stream,
+        before: transfer.stats.clone(),
         begun_at,
         has_input: transfer.args.file.is_some(),
         blocked: Blocked::new(transfer.congestion.as_deref()),
         give_up: GiveUp::new(begun_at, transfer.config.give_up, transfer.args.no_progress),
         look_at: begun_at + LOOK_INTERVAL,
-        srtt: transfer.lines.measure.rtt().recorder(),
+        srtt: watch.lines.measure.rtt().recorder(),
+        flow: Outflow::new(Pace::new(transfer.args.max_rate, (0, CHUNK), begun_at)),
     };
-    let mut progress = Progress::default();
-    let ended = sender.run(transfer, data, &mut progress);
-    sender.blocked.add(progress.blocked, &TcpInfo::of(stream).unwrap_or_default());
-    transfer.stats = sender.stats(&transfer.stats, clock::now(), &progress);
-    let (written, message) = (progress.written, ended?);
+    let ended = sender.run(watch, &transfer.input);
+    sender.blocked.add(sender.flow.progress.blocked, &TcpInfo::of(stream).unwrap_or_default());
+    transfer.stats = sender.stats(clock::now());
+    let (written, message) = (sender.flow.progress.written, ended?);
     let report = Report::decode(&message).filter(|report| report.bytes == written).ok_or_else(|| {
         transfer_failure(Phase::Close, TransferError::Protocol, "the receiver counted other bytes")
     })?;
@@ -193,6 +184,8 @@ fn send_all(
 
 struct SendingSide<'a> {
     stream: &'a TcpStream,
+    /// Counts before the data.
+    before: SenderStats,
     begun_at: Instant,
     /// The data is that of a file.
     has_input: bool,
@@ -201,54 +194,62 @@ struct SendingSide<'a> {
     /// Time of the next look at `give_up` and the smoothed RTT.
     look_at: Instant,
     srtt: Recorder,
+    flow: Outflow,
 }
 
 impl SendingSide<'_> {
     /// Sends the data and its end. Returns the report, not decoded.
-    fn run(
-        &mut self,
-        transfer: &mut MeasuredTransfer<'_>,
-        data: &mut dyn Source,
-        progress: &mut Progress,
-    ) -> Result<[u8; REPORT_BYTES], Failure> {
-        let (stream, input) = (self.stream, transfer.input.clone());
-        let pace = Pace::new(transfer.args.max_rate, (0, CHUNK), self.begun_at);
-        let step = |now, progress: &_| self.step(transfer, now, progress, false);
-        send(stream, data, pace, progress, step).map_err(|error| match error {
-            SendError::Stopped(failure) => failure,
-            SendError::Read(error) => Failure::input(&input, &error),
-            SendError::Write(error) => broken(&error),
-        })?;
+    fn run(&mut self, watch: &mut Watch, input: &str) -> Result<[u8; REPORT_BYTES], Failure> {
+        let mut stream = self.stream;
+        self.send(watch, input)?;
         stream.finish().map_err(|error| broken(&error))?;
         let mut message = [0; REPORT_BYTES];
         let mut rest = &mut message[..];
         while !rest.is_empty() {
             let now = clock::now();
-            self.step(transfer, now, progress, true)?;
-            match stream.read_some(rest) {
+            self.step(watch, now, true)?;
+            match Pipe::read(&mut stream, rest) {
                 Ok(0) => return Err(broken(&ErrorKind::UnexpectedEof.into())),
                 Ok(length) => rest = &mut rest[length..],
                 Err(error) if is_pause(&error) => {}
                 Err(error) => return Err(broken(&error)),
             }
             // What the socket holds leaves under the same limits as before.
-            progress.blocked += clock::now().saturating_duration_since(now);
+            self.flow.progress.blocked += clock::now().saturating_duration_since(now);
         }
         Ok(message)
     }
 
+    /// Sends the data until it ends, by time if not by itself.
+    fn send(&mut self, watch: &mut Watch, input: &str) -> Result<(), Failure> {
+        let mut stream = self.stream;
+        loop {
+            let now = clock::now();
+            if self.step(watch, now, false)? {
+                return Ok(());
+            }
+            let Some(data) = &mut watch.source else { return Ok(()) };
+            let waited = match self.flow.step(now, &mut **data, |bytes| Pipe::write(&mut stream, bytes)) {
+                Ok(Flowed::Went) => continue,
+                Ok(Flowed::Ended) => return Ok(()),
+                Ok(Flowed::Paced(at)) => (at, &mut self.flow.progress.pacing),
+                Ok(Flowed::Starved(at)) => (at, &mut self.flow.progress.reading),
+                Err(SendError::Read(error)) => return Err(Failure::input(input, &error)),
+                Err(SendError::Write(error)) if is_pause(&error) => continue,
+                Err(SendError::Write(error)) => return Err(broken(&error)),
+            };
+            clock::sleep_until(waited.0);
+            *waited.1 += clock::now().saturating_duration_since(now);
+        }
+    }
+
     /// Does what is due. Returns true if the data must end now. `is_end`: all data is written.
-    fn step(
-        &mut self,
-        transfer: &mut MeasuredTransfer<'_>,
-        now: Instant,
-        progress: &Progress,
-        is_end: bool,
-    ) -> Result<bool, Failure> {
-        if self.blocked.is_due(progress.blocked)
+    fn step(&mut self, watch: &mut Watch, now: Instant, is_end: bool) -> Result<bool, Failure> {
+        let Progress { blocked, written, .. } = self.flow.progress;
+        if self.blocked.is_due(blocked)
             && let Ok(info) = TcpInfo::of(self.stream)
         {
-            self.blocked.add(progress.blocked, &info);
+            self.blocked.add(blocked, &info);
         }
         if now >= self.look_at
             && let Ok(info) = TcpInfo::of(self.stream)
@@ -257,14 +258,15 @@ impl SendingSide<'_> {
             if info.srtt_us > 0 {
                 self.srtt.record(Duration::from_micros(info.srtt_us.into()));
             }
-            let counts = (acknowledged(&info, progress.written), progress.written);
+            let counts = (acknowledged(&info, written), written);
             self.give_up.check(now, &info, counts, !is_end)?;
         }
-        transfer.step(now, |before| self.stats(before, now, progress))
+        watch.step(now, || self.stats(now))
     }
 
     /// Returns the state of the connection in the terms of native senders.
-    fn stats(&self, before: &SenderStats, now: Instant, progress: &Progress) -> SenderStats {
+    fn stats(&self, now: Instant) -> SenderStats {
+        let (before, progress) = (&self.before, &self.flow.progress);
         let Ok(info) = TcpInfo::of(self.stream) else { return before.clone() };
         let us = Duration::from_micros;
         let written = progress.written;
@@ -300,57 +302,39 @@ fn acknowledged(info: &TcpInfo, written: u64) -> u64 {
 }
 
 /// Receives generated data, at whose end the sender's report is.
-pub(super) fn receive(transfer: &mut MeasuredTransfer<'_>, stream: &impl Connection) -> Result<(), Failure> {
-    let begun_at = clock::now();
-    let mut received = (begun_at, 0);
-    let ended = receive_data(transfer, stream, begun_at, &mut received);
-    transfer.stats = one_way_stats(&transfer.stats, begun_at, received);
-    let report = ended?;
-    transfer.stats.retransmitted = report.retransmitted;
-    transfer.stats.retransmitted_bytes = report.retransmitted_bytes;
-    transfer.stats.timeouts = report.timeouts.unwrap_or(0);
-    transfer.stats.srtt = Some(report.srtt).filter(|srtt| !srtt.is_zero());
-    transfer.stats.min_rtt = Some(report.min_rtt).filter(|rtt| !rtt.is_zero());
-    transfer.stats.cwnd = report.cwnd;
-    transfer.congestion = report.congestion.map(str::to_owned);
-    transfer.report = Some(report);
-    Ok(())
+fn receive(
+    transfer: &mut MeasuredTransfer<'_>,
+    watch: &mut Watch,
+    stream: &TcpStream,
+) -> Result<(), Failure> {
+    let longest = transfer.args.time.map(|time| time + transfer.args.omit.unwrap_or_default());
+    let mut incoming = Incoming::new(clock::now(), transfer.config.give_up, longest);
+    let ended = receive_data(&transfer.stats, watch, stream, &mut incoming);
+    transfer.received(&incoming);
+    ended
 }
 
-/// Counts the data, and returns the report at its end.
+/// Takes the data, and the report at its end.
 fn receive_data(
-    transfer: &mut MeasuredTransfer<'_>,
-    stream: &impl Connection,
-    begun_at: Instant,
-    (heard_at, bytes): &mut (Instant, u64),
-) -> Result<Report, Failure> {
-    let mut chunk = vec![0; CHUNK + REPORT_BYTES];
-    // The last bytes, which are the report if no more follow.
-    let mut kept = 0;
-    let longest = transfer.args.time.map(|time| time + transfer.args.omit.unwrap_or_default());
-    let give_up = transfer.config.give_up;
+    before: &SenderStats,
+    watch: &mut Watch,
+    mut stream: &TcpStream,
+    incoming: &mut Incoming,
+) -> Result<(), Failure> {
+    let mut chunk = vec![0; CHUNK];
     loop {
         let now = clock::now();
-        transfer.step(now, |before| one_way_stats(before, begun_at, (*heard_at, *bytes)))?;
-        let is_late = longest.is_some_and(|time| now >= begun_at + time + give_up);
-        if is_late || now >= *heard_at + give_up {
-            return Err(lost(Phase::Send, format!("nothing arrived for {} s", give_up.as_secs())));
+        watch.step(now, || incoming.stats(before))?;
+        if now >= incoming.give_up_at() {
+            return Err(incoming.silence());
         }
-        match stream.read_some(&mut chunk[kept..]) {
-            Ok(0) => break,
-            Ok(read) => {
-                *heard_at = clock::now();
-                let all = kept + read;
-                kept = all.min(REPORT_BYTES);
-                *bytes += (all - kept) as u64;
-                chunk.copy_within(all - kept..all, 0);
-            }
+        match Pipe::read(&mut stream, &mut chunk) {
+            Ok(0) => return incoming.complete(),
+            Ok(read) => incoming.take(clock::now(), &chunk[..read]),
             Err(error) if is_pause(&error) => {}
             Err(error) => return Err(broken(&error)),
         }
     }
-    let report = Report::decode(&chunk[..kept]).filter(|report| report.bytes == *bytes);
-    report.ok_or_else(|| lost(Phase::Send, "the receiver ended the connection before its data was complete"))
 }
 
 fn broken(error: &io::Error) -> Failure {

@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use rdt_program::Failure;
+use rdt_program::{Failure, Stop};
 use rdt_transport::{Phase, SenderStats};
 use rdt_trust::AttemptEnd;
 use rdt_udp::{clock, wildcard_for};
@@ -16,8 +16,10 @@ use super::datagram::{
 };
 use super::message::{Report, Request, TOO_LARGE, Verdict};
 use super::stream::{is_pause, look};
-use super::transfer::{MeasuredTransfer, NotConnected, lost, one_way_stats, system};
+use super::transfer::{MeasuredTransfer, lost, one_way_stats, refused_by, system};
+use crate::args::SendArgs;
 use crate::output::format::rate_bps;
+use crate::transfer::{Outcome, Watch};
 
 /// Interval at which an unanswered request, or the end of the data, is sent again.
 const REPEAT: Duration = Duration::from_millis(500);
@@ -33,32 +35,22 @@ const ALIVE_INTERVAL: Duration = Duration::from_millis(500);
 /// Longest silence of a receiver that sends (`--reverse`).
 const SILENCE: Duration = Duration::from_secs(10);
 
-pub(super) fn run(
-    transfer: &mut MeasuredTransfer<'_>,
-    addresses: &[SocketAddr],
-    request: &Request,
-) -> Result<(), Failure> {
-    let (mut client, request, took) = transfer.connect_any(addresses, |transfer, give_up| {
-        transfer.packet_size = packet_size(transfer);
-        let packet_size = u16::try_from(transfer.packet_size).unwrap_or(u16::MAX);
-        let request = Request { packet_size, ..*request };
-        let mut client = Client::open(transfer)?;
-        let (verdict, took) = client.ask(transfer, &request, give_up)?;
-        MeasuredTransfer::refused_by(verdict)?;
-        Ok((client, request, took))
-    })?;
-    transfer.connected(clock::now(), took, transfer.packet_size);
-    if request.is_reverse {
-        client.receive_all(transfer, &request)
+pub(super) fn run(transfer: &mut MeasuredTransfer<'_>, watch: &mut Watch, give_up: Duration) -> Outcome {
+    let (mut client, took) = match Client::connect(transfer, watch, give_up) {
+        Ok(connected) => connected,
+        Err(outcome) => return outcome,
+    };
+    transfer.connected(watch, took, transfer.packet_size);
+    Outcome::of(if transfer.request.is_reverse {
+        client.receive_all(transfer, watch)
     } else {
-        client.send_all(transfer, &request)
-    }
+        client.send_all(transfer, watch)
+    })
 }
 
-fn packet_size(transfer: &MeasuredTransfer<'_>) -> usize {
-    let args = transfer.args;
+fn packet_size(args: &SendArgs, address: SocketAddr) -> usize {
     let is_default = !args.given.iter().any(|option| option == "packet-size");
-    if is_default && transfer.lines.address.ip().to_canonical().is_ipv6() {
+    if is_default && address.ip().to_canonical().is_ipv6() {
         return args.packet_size.min(IPV6_PACKET_SIZE);
     }
     args.packet_size
@@ -73,24 +65,38 @@ struct Client {
 }
 
 impl Client {
-    fn open(transfer: &MeasuredTransfer<'_>) -> Result<Self, Failure> {
+    /// Asks the present address for a transfer. Returns the round trip, too.
+    fn connect(
+        transfer: &mut MeasuredTransfer<'_>,
+        watch: &mut Watch,
+        give_up: Duration,
+    ) -> Result<(Self, Duration), Outcome> {
+        transfer.packet_size = packet_size(transfer.args, watch.lines.address);
+        transfer.request.packet_size = u16::try_from(transfer.packet_size).unwrap_or(u16::MAX);
+        let mut client = Self::open(transfer, watch)?;
+        let (verdict, took) = client.ask(watch, &transfer.request, give_up)?;
+        refused_by(verdict)?;
+        Ok((client, took))
+    }
+
+    fn open(transfer: &MeasuredTransfer<'_>, watch: &Watch) -> Result<Self, Failure> {
         let open = || {
-            let socket = bind(wildcard_for(transfer.lines.address), transfer.args.socket_buffer)?;
-            socket.connect(transfer.lines.address)?;
+            let socket = bind(wildcard_for(watch.lines.address), transfer.args.socket_buffer)?;
+            socket.connect(watch.lines.address)?;
             Ok(socket)
         };
         let socket = open().map_err(|error: io::Error| refused(Phase::Connect, &error))?;
         Ok(Self { socket, session: rand::random(), buffer: vec![0; MAX_DATAGRAM], refused: 0 })
     }
 
-    fn receive_all(&mut self, transfer: &mut MeasuredTransfer<'_>, request: &Request) -> Result<(), Failure> {
-        let mut received = Received::new(request.omit, clock::now());
-        let ended = self.receive(transfer, &mut received);
+    fn receive_all(&mut self, transfer: &mut MeasuredTransfer<'_>, watch: &mut Watch) -> Result<(), Failure> {
+        let mut received = Received::new(transfer.request.omit, clock::now());
+        let ended = self.receive(&transfer.stats, watch, &mut received);
         transfer.stats = received.stats(&transfer.stats);
         transfer.report = Some(received.arrivals.report());
         transfer.sent_bps = received.sent_bps();
         transfer.sent_datagrams = Some(ended?);
-        self.confirm_end(transfer);
+        self.confirm_end(&watch.stop);
         Ok(())
     }
 
@@ -118,36 +124,36 @@ impl Client {
     /// Sends the request until it is answered. Returns the answer and the round trip.
     fn ask(
         &mut self,
-        transfer: &mut MeasuredTransfer<'_>,
+        watch: &mut Watch,
         request: &Request,
         give_up: Duration,
-    ) -> Result<(Verdict, Duration), NotConnected> {
+    ) -> Result<(Verdict, Duration), Outcome> {
         let begun_at = clock::now();
         let mut cookie = Cookie::default();
         // `first_at`: time of the first request with this cookie.
         let (mut asked_at, mut first_at) = (None::<Instant>, None::<Instant>);
-        transfer.lines.opened(begun_at, false);
+        watch.opened(begun_at);
         loop {
             let now = clock::now();
-            if transfer.stop.is_set() {
-                return Err(Failure::interrupted().into());
+            if watch.stop.is_set() {
+                return Err(Outcome::Interrupted);
             }
             if self.refused >= MAX_REFUSED {
                 let hint = "is an rdt-recv --wire udp running there?";
-                let sentence = format!("nothing listens on UDP port {}: {hint}", transfer.lines.address);
+                let sentence = format!("nothing listens on UDP port {}: {hint}", watch.lines.address);
                 return Err(lost(Phase::Connect, sentence).into());
             }
             if now >= begun_at + give_up {
                 let failure =
-                    lost(Phase::Connect, format!("no answer from UDP port {}", transfer.lines.address));
-                return Err(NotConnected { end: AttemptEnd::NoAnswer, failure });
+                    lost(Phase::Connect, format!("no answer from UDP port {}", watch.lines.address));
+                return Err(Outcome::Lost { end: AttemptEnd::NoAnswer, failure });
             }
             if asked_at.is_none_or(|at| now >= at + REPEAT) {
                 asked_at = Some(now);
                 first_at.get_or_insert(now);
                 self.send(Packet::Request { cookie, request: *request });
             }
-            transfer.lines.print(now, SenderStats::default);
+            watch.lines.print(now, SenderStats::default);
             match self.receive_one() {
                 // A repetition of a cookie is the answer to a repeated request.
                 Ok(Some((Packet::Cookie(given), _))) if given != cookie => {
@@ -162,28 +168,27 @@ impl Client {
         }
     }
 
-    fn send_all(&mut self, transfer: &mut MeasuredTransfer<'_>, request: &Request) -> Result<(), Failure> {
-        let begun_at = clock::now();
-        let rate = request.rate.unwrap_or(1);
-        let mut source = Source::new(self.session, request, rate, begun_at);
-        let ended = self.send_data(transfer, &mut source);
+    fn send_all(&mut self, transfer: &mut MeasuredTransfer<'_>, watch: &mut Watch) -> Result<(), Failure> {
+        let (begun_at, request) = (clock::now(), &transfer.request);
+        let mut source = Source::new(self.session, request, request.rate.unwrap_or(1), begun_at);
+        let ended = self.send_data(&transfer.stats, watch, &mut source);
         transfer.stats = sent(&transfer.stats, &source, clock::now());
         (transfer.sent_datagrams, transfer.refused) = (Some(source.counted), source.refused);
         ended?;
-        let mut report = self.ask_report(transfer, source.counted)?;
+        let mut report = self.ask_report(watch, source.counted)?;
         if report.datagrams < source.counted {
             // Late datagrams may still be on the way.
             clock::sleep_until(clock::now() + STRAGGLERS);
-            report = self.ask_report(transfer, source.counted)?;
+            report = self.ask_report(watch, source.counted)?;
         }
         transfer.report = Some(report);
         Ok(())
     }
 
-    fn send_data(&self, transfer: &mut MeasuredTransfer<'_>, source: &mut Source) -> Result<(), Failure> {
+    fn send_data(&self, before: &SenderStats, watch: &mut Watch, source: &mut Source) -> Result<(), Failure> {
         loop {
             let now = clock::now();
-            if transfer.step(now, |before| sent(before, source, now))? {
+            if watch.step(now, || sent(before, source, now))? {
                 return Ok(());
             }
             let due = source.send_due(now, |bytes| self.socket.send(bytes));
@@ -193,7 +198,7 @@ impl Client {
                 Due::Ended => return Ok(()),
             }
             if source.unreachable >= MAX_REFUSED {
-                return Err(gone(transfer));
+                return Err(gone(watch));
             }
             if source.must_speak(now) {
                 self.send(Packet::KeepAlive { nonce: 0 });
@@ -201,17 +206,17 @@ impl Client {
         }
     }
 
-    fn ask_report(&mut self, transfer: &MeasuredTransfer<'_>, counted: u64) -> Result<Report, Failure> {
+    fn ask_report(&mut self, watch: &Watch, counted: u64) -> Result<Report, Failure> {
         let until = clock::now() + REPORT_TIMEOUT;
         let mut asked_at = None::<Instant>;
         self.refused = 0;
         loop {
             let now = clock::now();
-            if transfer.stop.is_set() {
+            if watch.stop.is_set() {
                 return Err(Failure::interrupted());
             }
             if self.refused >= MAX_REFUSED {
-                return Err(gone(transfer));
+                return Err(gone(watch));
             }
             if now >= until {
                 return Err(lost(
@@ -233,7 +238,8 @@ impl Client {
     /// Counts what the receiver sends. Returns the number of datagrams that it sent.
     fn receive(
         &mut self,
-        transfer: &mut MeasuredTransfer<'_>,
+        before: &SenderStats,
+        watch: &mut Watch,
         received: &mut Received,
     ) -> Result<u64, Failure> {
         let (mut heard_at, mut alive_at) = (received.last_at, received.last_at);
@@ -242,8 +248,8 @@ impl Client {
         loop {
             let now = clock::now();
             if received.begun_at.is_some() {
-                transfer.step(now, |before| received.stats(before))?;
-            } else if transfer.stop.is_set() {
+                watch.step(now, || received.stats(before))?;
+            } else if watch.stop.is_set() {
                 return Err(Failure::interrupted());
             }
             if let Some((counted, at)) = end
@@ -267,7 +273,7 @@ impl Client {
                         (newest, nonce) = (number, given);
                     }
                     if received.begun_at.is_none() {
-                        transfer.lines.begin(heard_at);
+                        watch.lines.begin(heard_at);
                     }
                     received.add(heard_at, number, sent, length);
                 }
@@ -275,18 +281,18 @@ impl Client {
                     end.get_or_insert((counted, now));
                     self.send(Packet::EndConfirmed);
                 }
-                Packet::Answer(verdict) => MeasuredTransfer::refused_by(verdict)?,
+                Packet::Answer(verdict) => refused_by(verdict)?,
                 _ => {}
             }
         }
     }
 
     /// Repeats the confirmation of the end until the receiver has it, or is gone.
-    fn confirm_end(&mut self, transfer: &MeasuredTransfer<'_>) {
+    fn confirm_end(&mut self, stop: &Stop) {
         let until = clock::now() + END_TIMEOUT;
         let mut next_at = clock::now();
         self.refused = 0;
-        while self.refused == 0 && look(until, &transfer.stop).is_ok() {
+        while self.refused == 0 && look(until, stop).is_ok() {
             let now = clock::now();
             if now >= next_at {
                 next_at = now + END_INTERVAL;
@@ -341,12 +347,12 @@ fn sent(before: &SenderStats, source: &Source, now: Instant) -> SenderStats {
     one_way_stats(before, source.begun_at, (now, source.sent_bytes))
 }
 
-fn gone(transfer: &MeasuredTransfer<'_>) -> Failure {
+fn gone(watch: &Watch) -> Failure {
     lost(
         Phase::Send,
         format!(
             "nothing listens on UDP port {} any more: the receiver's count is not known",
-            transfer.lines.address
+            watch.lines.address
         ),
     )
 }
