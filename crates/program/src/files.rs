@@ -73,7 +73,7 @@ pub fn is_same_path(one: &Path, other: &Path) -> bool {
 pub fn is_descriptor(path: &Path) -> bool {
     let folder = path.parent();
     ["/dev/fd", "/proc/self/fd"].iter().any(|of_system| folder == Some(Path::new(of_system)))
-        || ["/dev/stdout", "/dev/stderr"].iter().any(|name| path == Path::new(name))
+        || ["/dev/stdin", "/dev/stdout", "/dev/stderr"].iter().any(|name| path == Path::new(name))
 }
 
 fn create_new(path: &Path) -> io::Result<File> {

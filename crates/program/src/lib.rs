@@ -10,6 +10,7 @@
 //! | memory | `memory.rs` | memory of the host and of this process |
 //! | metrics | `metrics.rs` | Prometheus metrics over HTTP |
 //! | output | `output.rs` | remarks, results, events of `--json`, limit on lines that peers cause |
+//! | progress | `progress.rs` | whether a bar can be drawn; rates and times in words |
 //! | printer | `printer.rs` | a thread that prints, so that a slow reader delays nothing else |
 //! | signals | `signals.rs` | Ctrl-C and termination; flags that end threads and tasks |
 //! | threads | `threads.rs` | worker threads that start together or not at all |
@@ -24,6 +25,7 @@ pub mod memory;
 pub mod metrics;
 mod output;
 mod printer;
+pub mod progress;
 pub mod signals;
 pub mod threads;
 pub mod time;

@@ -43,13 +43,27 @@ fn file_shows_bar_unless_lines_are_wanted() {
         ("--json", false, false),
         ("--interval 100ms", false, false),
     ] {
-        let shown = on_terminal(&mut rdt_send(&args(options)), is_piped);
-        assert_eq!(shown.contains("Mbit/s  ETA"), has_bar, "{options}: {shown}");
+        let shown = on_terminal(rdt_send(&args(options)).env("TERM", "xterm"), is_piped);
+        assert_eq!(shown.contains(" s left"), has_bar, "{options}: {shown}");
         assert_eq!(shown.contains("/0.3 MB"), has_bar, "{options}: {shown}");
+        assert!(!shown.contains(" %  0.0/0.3 MB  0.0 kbit/s  0 s left"), "{options}: {shown}");
         // The bar is cleared before another line is written at its place.
-        let is_left = |line: &str| line.rsplit_once("ETA").is_some_and(|(_, rest)| !rest.contains("\x1b[2K"));
+        let is_left =
+            |line: &str| line.rsplit_once(" %  ").is_some_and(|(_, rest)| !rest.contains("\x1b[2K"));
         assert!(!shown.lines().any(is_left), "{options}: {shown}");
         assert_eq!(shown.contains(" B "), options.starts_with("--interval"), "{options}: {shown}");
+    }
+}
+
+#[test]
+fn terminal_without_escape_codes_gets_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("data.bin");
+    std::fs::write(&file, vec![7; 100_000]).unwrap();
+    for term in ["", "dumb"] {
+        let args = format!("local --max-rate 1600kbit --file {}", file.display());
+        let shown = on_terminal(rdt_send(&args).env("TERM", term), false);
+        assert!(!shown.contains('\x1b') && !shown.contains(" %  "), "{term}: {shown}");
     }
 }
 
@@ -58,6 +72,6 @@ fn array_keeps_status_lines_on_terminal() {
     for wire in ["classic", "native"] {
         let args = format!("local 4 0.05 0 100 --wire {wire} --power 14 --interval 100ms");
         let shown = on_terminal(&mut rdt_send(&args), false);
-        assert!(shown.contains(" B ") && !shown.contains("ETA"), "{wire}: {shown}");
+        assert!(shown.contains(" B ") && !shown.contains(" %  "), "{wire}: {shown}");
     }
 }

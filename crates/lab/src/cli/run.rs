@@ -1,14 +1,13 @@
 //! `rdt-lab run`.
 
 use std::fs;
-use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use rdt_program::Stop;
 use rdt_program::exit::INTERRUPTED;
 use rdt_program::json::EventStamp;
+use rdt_program::{Stop, progress};
 use rdt_udp::clock;
 use serde_json::json;
 
@@ -252,15 +251,6 @@ fn host() -> String {
     return std::env::var("COMPUTERNAME").unwrap_or_else(|_| "host".to_owned());
 }
 
-/// Returns a time in words: `40 s`, `12 min`, `3 h 20 min`.
-fn hours(time: Duration) -> String {
-    match time.as_secs() {
-        seconds @ 0..100 => format!("{seconds} s"),
-        seconds @ 100..6_000 => format!("{} min", seconds.div_ceil(60)),
-        seconds => format!("{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
-    }
-}
-
 /// Progress: a bar on a terminal, else a line each 10 s on the standard error. With `--json` the
 /// lines are events on the standard output.
 struct Display<'a> {
@@ -274,7 +264,7 @@ struct Display<'a> {
 
 impl<'a> Display<'a> {
     fn new(name: &'a str, args: &'a RunArgs, started: Instant) -> Self {
-        let bar = (!args.quiet && io::stderr().is_terminal()).then(|| {
+        let bar = (!args.quiet && progress::can_draw()).then(|| {
             let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr_with_hz(4));
             let template = "{prefix} {bar:30} {pos}/{len} repetitions{msg}";
             bar.set_style(
@@ -313,7 +303,7 @@ impl<'a> Display<'a> {
                 }),
             ));
         }
-        let left = left.map_or_else(String::new, |left| format!(", about {} left", hours(left)));
+        let left = left.map_or_else(String::new, |left| format!(", about {} left", progress::time(left)));
         match &self.bar {
             Some(bar) => bar.set_message(left),
             None if self.args.json => {}
