@@ -275,7 +275,7 @@ pub(crate) struct RootDirectory {
     /// Path of the directory when it was opened.
     pub(crate) path: PathBuf,
     handle: Arc<OwnedFd>,
-    is_confined: bool,
+    pub(crate) is_confined: bool,
 }
 
 impl RootDirectory {
@@ -392,6 +392,17 @@ pub(crate) fn is_symlink(stat: &Stat) -> bool {
 pub(crate) fn is_file_of(stat: &Stat, size: u64) -> bool {
     let is_regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
     is_regular && u64::try_from(stat.st_size) == Ok(size)
+}
+
+/// Returns what this is if it is neither file, directory nor symbolic link. Such a name leads to
+/// something beyond the file system, which no copy may replace.
+pub(crate) fn special_kind(stat: &Stat) -> Option<&'static str> {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile | FileType::Directory | FileType::Symlink => None,
+        FileType::Fifo => Some("a named pipe"),
+        FileType::Socket => Some("a socket"),
+        _ => Some("a device"),
+    }
 }
 
 pub(crate) fn mode_of(stat: &Stat) -> Mode {

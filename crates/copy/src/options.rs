@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 /// `dest` at the peer; [`pull`](crate::pull) has it the other way round.
 ///
 /// A destination that is an existing directory, or that ends in `/`, receives the sources inside.
-/// Otherwise it is the new name of the only source. A source that ends in `/.` is copied without
-/// its own name: its contents go into the destination.
+/// Otherwise it is the new name of the only source. A source that ends in `/.` or `..` is copied
+/// without its own name: its contents go into the destination. Sources of a pull may have the
+/// wildcards `*`, `?` and `[...]`.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
     /// Files and directories. Relative paths of the peer begin at its [`Root`](crate::Root).

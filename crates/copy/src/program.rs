@@ -12,6 +12,7 @@
 //! | report | `report.rs` | remarks, summary |
 //! | JSON | `json.rs` | events of `--json` |
 //! | progress | `progress.rs` | bar on a terminal |
+//! | printable | `printable.rs` | text of other users and hosts for a terminal |
 //! | failure | `failure.rs` | errors and their exit codes |
 
 mod args;
@@ -20,6 +21,7 @@ mod failure;
 mod json;
 mod location;
 mod paced;
+mod printable;
 mod progress;
 mod report;
 mod serve;
@@ -45,7 +47,7 @@ use crate::{DestinationOptions, Existing, Request, SourceOptions};
 use args::{Arguments, OutputArgs};
 use connect::Session;
 use failure::{interrupted, of_copy};
-use location::Plan;
+use location::{Plan, doubt};
 use paced::Paced;
 use report::Report;
 use ssh::Ssh;
@@ -127,6 +129,8 @@ fn is_silent(args: &Arguments) -> bool {
 /// Copies in the direction that the arguments give.
 async fn copy(args: &Arguments, report: &Report, stop: &TaskStop) -> Result<(), Failure> {
     let plan = Plan::parse(&args.paths)?;
+    let doubts = args.source.exclude.iter().filter_map(|pattern| doubt(pattern, &plan.sources));
+    doubts.for_each(|line| report.remark(&line));
     let session = tokio::select! {
         session = connect::open(args, &plan.far, report) => session?,
         () = stop.wait() => return Err(interrupted()),

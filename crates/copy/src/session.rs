@@ -1,7 +1,7 @@
 //! Sessions: one copy over one stream.
 
 use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::directory::RootDirectory;
 use crate::frame::{FrameReader, write_message};
 use crate::protocol::{Answer, HashBytes, Hello, MAGIC, MAX_SOURCES, VERSION, WireRequest};
 use crate::report::Report;
-use crate::source::{Source, excludes, is_excluded_source, top_name};
+use crate::source::{Named, Source, SourcePath, excludes, is_pattern};
 use crate::superseded_sessions::{Command, PushSession, Running};
 use crate::{
     CopyError, DestinationOptions, Event, Existing, Observer, Permission, Request, Root, SourceOptions,
@@ -42,18 +42,19 @@ pub async fn push(
     request: Request,
     observer: Arc<dyn Observer>,
 ) -> Result<Summary, CopyError> {
-    let (mut session, root) = open(stream, &request, observer)?;
+    let (mut session, root) = open(stream, &request, false, observer)?;
     let command = hash_of_command(&request, &root.path);
     let wire = WireRequest::Push {
         dest: request.dest.into_os_string().into_vec(),
         sources: request.sources.len() as u64,
-        first_name: request.sources.first().map(|source| top_name(source)).unwrap_or_default(),
+        first_name: request.sources.first().map(|it| SourcePath::of(it).top_name()).unwrap_or_default(),
         options: request.destination.into(),
         command,
     };
     session.ask(wire).await?;
+    let sources = Named { paths: request.sources, has_wildcards: false };
     let takes_contents = request.destination.takes_contents();
-    let source = Source::start(root, request.sources, &request.source, takes_contents, &session.report)?;
+    let source = Source::start(root, sources, &request.source, takes_contents, &session.report)?;
     source.run(&mut session.reader, &mut session.writer).await?;
     Ok(session.close().await.0)
 }
@@ -87,22 +88,17 @@ async fn pull_to_end<S: ByteStream>(
     request: Request,
     observer: Arc<dyn Observer>,
 ) -> Result<Session<S>, CopyError> {
-    let (mut session, root) = open(stream, &request, observer)?;
+    let (mut session, root) = open(stream, &request, true, observer)?;
     if request.sources.len() > MAX_SOURCES {
         return Err(CopyError::Request(format!("more than {MAX_SOURCES} sources: name their directory")));
     }
     let excludes = excludes(&request.source)?;
-    let expected = |source: &PathBuf| {
-        let name = top_name(source);
-        // As a directory, because this side does not know the kind.
-        let may_be_excluded =
-            !name.is_empty() && is_excluded_source(&excludes, OsStr::from_bytes(&name), true);
-        Expected { name, path: source.as_os_str().as_bytes().into(), may_be_excluded }
-    };
-    let expected: Vec<_> = request.sources.iter().map(expected).collect();
+    let expected: Vec<_> = request.sources.iter().map(|it| Expected::of(it, &excludes)).collect();
     let sources: Vec<_> = expected.iter().map(|source| source.path.clone()).collect();
     let first_name = expected.first().map(|source| source.name.clone()).unwrap_or_default();
-    let named = Sources { count: sources.len() as u64, first_name, expected: Some(expected) };
+    // A pattern may match any number of names.
+    let count = if expected.iter().any(|it| it.is_pattern) { u64::MAX } else { sources.len() as u64 };
+    let named = Sources { count, first_name, expected: Some(expected) };
     let open = OpenDestination::open(&root, &request.dest, named, request.destination)?;
     let SourceOptions { follow, excludes, compression } = request.source;
     let into = open.identity();
@@ -121,9 +117,10 @@ async fn pull_to_end<S: ByteStream>(
 fn open<S: ByteStream>(
     stream: S,
     request: &Request,
+    has_wildcards: bool,
     observer: Arc<dyn Observer>,
 ) -> Result<(Session<S>, RootDirectory), CopyError> {
-    check_sources(request)?;
+    check_sources(request, has_wildcards)?;
     excludes(&request.source)?;
     let root = Root::whole().map_err(|error| CopyError::System { step: "the current directory", error })?;
     let root = open_root(&root)?;
@@ -261,6 +258,7 @@ fn prepare(
             report.event(&Event::Request { push: false, path: first });
             let compression = compression.of_peer(root.confined);
             let options = SourceOptions { follow, excludes, compression };
+            let sources = Named { paths: sources, has_wildcards: true };
             let source = Source::start(directory, sources, &options, with_contents, report)?;
             Ok(Prepared::Source(Box::new(source.accepted(into))))
         }
@@ -337,16 +335,23 @@ fn open_root(root: &Root) -> Result<RootDirectory, CopyError> {
 }
 
 /// Checks that the sources have different names, because they go into one directory.
-fn check_sources(request: &Request) -> Result<(), CopyError> {
+fn check_sources(request: &Request, has_wildcards: bool) -> Result<(), CopyError> {
     if request.sources.is_empty() {
         return Err(CopyError::Request("no source is named".into()));
     }
     let mut names = BTreeSet::new();
+    if request.dest.as_os_str().is_empty() {
+        return Err(CopyError::Request("the destination has an empty path, which names nothing".into()));
+    }
     for source in &request.sources {
-        let name = top_name(source);
-        if !name.is_empty() && !names.insert(name) {
-            let name = source.file_name().unwrap_or_default();
-            let text = format!("two sources have the name '{}'", name.as_bytes().escape_ascii());
+        if source.as_os_str().is_empty() {
+            return Err(CopyError::Request("a source has an empty path, which names nothing".into()));
+        }
+        let name = SourcePath::of(source).top_name();
+        // The walk compares the names that patterns match.
+        let is_any = name.is_empty() || (has_wildcards && is_pattern(source));
+        if !is_any && !names.insert(name.clone()) {
+            let text = format!("two sources have the name '{}'", name.escape_ascii());
             return Err(CopyError::Request(text));
         }
     }

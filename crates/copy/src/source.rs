@@ -2,16 +2,22 @@
 //!
 //! | noun | file | runs on |
 //! |---|---|---|
-//! | walk | `walk.rs` | a thread |
+//! | walk, its begin at named sources | `walk.rs`, `top.rs` | a thread |
+//! | wildcards | `wildcard.rs` | the same thread |
+//! | excludes | `excludes.rs` | the same thread, and the other side |
 //! | reader | `read.rs` | a thread |
 //! | pending entries | `pending.rs` | shared by all |
 //! | outgoing batches | `outgoing.rs` | from both threads to the network task |
 
+mod excludes;
 mod outgoing;
 mod pending;
 pub(crate) mod read;
+mod top;
 mod walk;
+mod wildcard;
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
@@ -22,12 +28,14 @@ use rdt_udp::clock;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, unbounded_channel};
 
+pub(crate) use self::excludes::{excludes, is_excluded_source};
 use self::outgoing::Outgoing;
 pub(crate) use self::outgoing::Spare;
 use self::pending::Pending;
 use self::read::{Reader, Want};
+pub(crate) use self::top::SourcePath;
 use self::walk::{CONTENTS_BYTES, Walk};
-pub(crate) use self::walk::{excludes, is_excluded_source, top_name};
+pub(crate) use self::wildcard::{Wildcard, is_pattern};
 use crate::compression::{Compressor, Line};
 use crate::directory::RootDirectory;
 use crate::frame::{Batch, FrameReader};
@@ -50,6 +58,13 @@ impl Drop for StopGuard {
     }
 }
 
+/// Sources, as the request names them.
+pub(crate) struct Named {
+    pub(crate) paths: Vec<PathBuf>,
+    /// True: a path with wildcards stands for what it matches.
+    pub(crate) has_wildcards: bool,
+}
+
 pub(crate) struct Source {
     pending: StopGuard,
     report: Report,
@@ -67,7 +82,7 @@ impl Source {
     /// [`Self::run`] reads.
     pub(crate) fn start(
         root: RootDirectory,
-        sources: Vec<PathBuf>,
+        sources: Named,
         options: &SourceOptions,
         takes_contents: bool,
         report: &Report,
@@ -78,6 +93,8 @@ impl Source {
         let walk = Walk {
             root: Arc::new(root),
             follow: options.follow,
+            has_wildcards: sources.has_wildcards,
+            top_names: BTreeMap::new(),
             excludes,
             pending: Arc::clone(&pending),
             out: to_walk,
@@ -94,7 +111,7 @@ impl Source {
         // Before the threads, so that one that was started ends if another one cannot be.
         let pending = StopGuard(pending);
         // The threads end early if the copy has ended.
-        threads.start("walk", WALK_STACK_BYTES, move || _ = walk.run(&sources))?;
+        threads.start("walk", WALK_STACK_BYTES, move || _ = walk.run(&sources.paths))?;
         threads.start("read", 0, move || _ = reader.run(&queue))?;
         let (line, report) = (Arc::new(Line::default()), report.clone());
         let compressor = Compressor::new(options.compression, &line, &spare, &report);

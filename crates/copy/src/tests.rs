@@ -8,5 +8,7 @@ mod modes;
 mod policies;
 mod races;
 mod resume;
+mod sources;
 mod sparse;
+mod special;
 mod support;

@@ -11,6 +11,8 @@ mod descriptors;
 mod emulated;
 #[path = "programs/exit_codes.rs"]
 mod exit_codes;
+#[path = "programs/far_shell.rs"]
+mod far_shell;
 #[path = "programs/file_systems.rs"]
 #[cfg(target_os = "linux")]
 mod file_systems;

@@ -6,13 +6,14 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rdt_program::files::is_descriptor;
 use rustix::fs::{AtFlags, Mode, fstat, mkdirat, unlinkat};
 use rustix::io::Errno;
 
 use super::attributes::is_unfinished;
 use super::marker::Marker;
 use super::plan::{Expected, TopNames, enter};
-use crate::directory::{Directory, Links, RootDirectory, file_id, identity, with_descriptor};
+use crate::directory::{Directory, Links, RootDirectory, file_id, identity, special_kind, with_descriptor};
 use crate::protocol::HashBytes;
 use crate::{CopyError, DestinationOptions, Summary};
 
@@ -96,6 +97,7 @@ impl OpenDestination {
         };
         let parent = root.open_directory(parent).map_err(error)?;
         if may_rename {
+            refuse_special(root, &parent, dest).map_err(error)?;
             let top = TopNames { rename: Some(name.as_bytes().into()), ..top };
             let parent = wrap(parent)?;
             let marker = || Marker::of(Arc::clone(&parent), name.as_bytes(), &first_name);
@@ -103,7 +105,7 @@ impl OpenDestination {
             return Ok(Self { marker, ..Self::of(parent, top) });
         }
         if !is_directory {
-            let text = "several sources need a directory that exists, or that ends in '/'";
+            let text = "several sources, or a pattern, need a directory that exists, or that ends in '/'";
             return Err(error(io::Error::other(text)));
         }
         let takes_contents = first_name.is_empty();
@@ -146,6 +148,21 @@ impl OpenDestination {
         self.directory = Some(create().map_err(|error| refused(path, &error))?);
         Ok(self)
     }
+}
+
+/// Fails for a DEST that is, or leads to, something that is neither file nor directory.
+fn refuse_special(root: &RootDirectory, parent: &OwnedFd, dest: &Path) -> io::Result<()> {
+    let kind = if !root.is_confined && is_descriptor(dest) {
+        Some("an open descriptor")
+    } else {
+        let (Some(folder), Some(name)) = (dest.parent(), dest.file_name()) else { return Ok(()) };
+        let parent = with_descriptor(|| parent.try_clone())?;
+        let parent = Directory::top(parent, folder.into(), root.links(true))?;
+        // It need not exist.
+        parent.stat(name.as_bytes()).ok().and_then(|stat| special_kind(&stat))
+    };
+    let text = |kind| format!("is {kind}, which is not replaced: name a file or a directory");
+    kind.map_or(Ok(()), |kind| Err(io::Error::other(text(kind))))
 }
 
 /// Returns the error of a DEST that cannot be used: a wrong request, or a failure of the system.

@@ -5,12 +5,12 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::fs::{readlinkat, renameat, symlinkat};
+use rustix::fs::{FileType, Stat, readlinkat, renameat, symlinkat};
 use rustix::io::Errno;
 
 use super::part::remove;
 use crate::Existing;
-use crate::directory::{Directory, file_id};
+use crate::directory::{Directory, file_id, special_kind};
 use crate::name::{Temporary, numbered};
 
 /// Limit on numbers tried for a free name.
@@ -65,15 +65,15 @@ impl Placed {
     /// Replaces what has the name, unless this copy has placed it.
     fn replace(&self, directory: &Arc<Directory>, temporary: &[u8], name: &[u8]) -> io::Result<()> {
         let handle = directory.handle()?;
-        let identity = |name| directory.stat_name(name).map(|stat| file_id(&stat));
-        let own = identity(temporary)?;
+        let own = file_id(&directory.stat_name(temporary)?);
         // Held until the name is taken: another thread may be about to take it.
         let mut placed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let refused = match identity(name) {
-            Ok(found) if placed.contains(found) => Some(PLACED_BEFORE),
-            Ok(_) if placed.is_incomplete => Some(FORGOTTEN),
+        let refused = directory.stat_name(name).ok().and_then(|found| match file_id(&found) {
+            _ if special_kind(&found).is_some() => not_replaced(&found),
+            found if placed.contains(found) => Some(PLACED_BEFORE.into()),
+            _ if placed.is_incomplete => Some(FORGOTTEN.into()),
             _ => None,
-        };
+        });
         if let Some(text) = refused {
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
         }
@@ -160,6 +160,15 @@ impl FinalName<'_> {
         }
         Err(io::Error::new(io::ErrorKind::AlreadyExists, DIFFERS))
     }
+}
+
+/// Returns why a name is not replaced with any option, if it is not.
+pub(super) fn not_replaced(found: &Stat) -> Option<String> {
+    let kind = match special_kind(found) {
+        None if FileType::from_raw_mode(found.st_mode) == FileType::Directory => "a directory",
+        kind => kind?,
+    };
+    Some(format!("exists and is {kind}, which is not replaced"))
 }
 
 /// Returns true if a name is a link to `to`, false if it is something else, `None` if it is free.

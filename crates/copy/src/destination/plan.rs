@@ -8,12 +8,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
-use rustix::fs::{FileType, Mode, Stat, fchmod, fstat, mkdirat};
+use ignore::gitignore::Gitignore;
+use rustix::fs::{Mode, Stat, fchmod, fstat, mkdirat};
 use rustix::io::Errno;
 
 use super::attributes::{Attributes, NewMode, TimeProbe, fillable, is_unfinished, unfinished};
 use super::buffers::Room;
-use super::final_name::{DIFFERS, FinalName, Placement, is_link, kept_before};
+use super::final_name::{DIFFERS, FinalName, Placement, is_link, kept_before, not_replaced};
 use super::marker::Marker;
 use super::part::{found, remove_left};
 use super::tree::{Node, NodeEntry, Plan, Shared, Target};
@@ -26,6 +27,7 @@ use crate::protocol::{
     Token,
 };
 use crate::report::Lost;
+use crate::source::{SourcePath, Wildcard, is_excluded_source, is_pattern};
 use crate::threads::Ended;
 use crate::tree_hash::GROUP_BYTES;
 use crate::{CopyError, DestinationOptions, Existing, Kind, SkipReason};
@@ -49,18 +51,38 @@ pub(super) enum Step {
 }
 
 /// Source that this side asked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct Expected {
     /// Name of the source at the destination; empty if only its contents are copied.
     pub(crate) name: Vec<u8>,
     /// Path of the source in the request.
     pub(crate) path: RawPath,
-    /// True: the source may leave it out.
-    pub(crate) may_be_excluded: bool,
+    /// True: the path stands for any number of names.
+    pub(crate) is_pattern: bool,
+    /// Wildcards of the name.
+    wildcard: Option<Wildcard>,
+    /// True: nothing need be listed for it.
+    may_be_missing: bool,
+}
+
+impl Expected {
+    pub(crate) fn of(path: &Path, excludes: &Gitignore) -> Self {
+        let name = SourcePath::of(path).top_name();
+        // As a directory, because this side does not know the kind.
+        let is_excluded = !name.is_empty() && is_excluded_source(excludes, OsStr::from_bytes(&name), true);
+        let is_pattern = is_pattern(path);
+        let wildcard = if is_pattern { Wildcard::of(&name) } else { None };
+        let may_be_missing = is_excluded || (is_pattern && !excludes.is_empty());
+        Self { name, path: path.as_os_str().as_bytes().into(), is_pattern, wildcard, may_be_missing }
+    }
+
+    fn has_name(&self, name: &[u8]) -> bool {
+        self.name == name || self.wildcard.as_ref().is_some_and(|wildcard| wildcard.matches(name))
+    }
 }
 
 /// Names that the source may use at the top.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct TopNames {
     /// Sources that this side asked for and that were not listed. `None`: the peer has chosen them.
     pub(crate) expected: Option<Vec<Expected>>,
@@ -75,8 +97,15 @@ impl TopNames {
     fn admit(&mut self, name: &[u8]) -> Option<Vec<u8>> {
         self.left = self.left.checked_sub(1)?;
         if let Some(expected) = &mut self.expected {
-            let at = expected.iter().position(|expected| expected.name == name)?;
-            expected.remove(at);
+            let mut is_expected = false;
+            for pattern in expected.iter_mut().filter(|it| it.is_pattern && it.has_name(name)) {
+                (pattern.may_be_missing, is_expected) = (true, true);
+            }
+            match expected.iter().position(|it| !it.is_pattern && it.name == name) {
+                Some(at) => drop(expected.remove(at)),
+                None if !is_expected => return None,
+                None => {}
+            }
         }
         Some(self.rename.clone().unwrap_or_else(|| name.into()))
     }
@@ -128,7 +157,7 @@ impl Planner {
             return Err(self.shared.fail(CopyError::Protocol("the list ends inside a directory".into())));
         }
         let expected = self.top.expected.take().into_iter().flatten();
-        for Expected { path, .. } in expected.filter(|source| !source.may_be_excluded) {
+        for Expected { path, .. } in expected.filter(|source| !source.may_be_missing) {
             self.shared.report.failed(Path::new(OsStr::from_bytes(&path)), NOT_LISTED, Lost::default());
         }
         Ok(())
@@ -262,8 +291,16 @@ impl Planner {
         match found {
             Err(error) => return self.shared.failed(&target, &format!("cannot be examined: {error}")),
             Ok(Some(true)) => return self.shared.skip(&target, SkipReason::Identical),
-            Ok(Some(false)) if options.existing == Existing::Refuse => {
-                return self.shared.failed(&target, DIFFERS);
+            Ok(Some(false)) if options.existing != Existing::KeepBoth => {
+                let stat = directory.stat_name(&target.name).ok();
+                match stat.and_then(|stat| not_replaced(&stat)) {
+                    Some(text) => return self.shared.failed(&target, &text),
+                    None if options.existing == Existing::Refuse => {
+                        return self.shared.failed(&target, DIFFERS);
+                    }
+                    None if options.dry_run => return self.shared.skip(&target, SkipReason::DryRun),
+                    None => {}
+                }
             }
             Ok(_) if options.dry_run => return self.shared.skip(&target, SkipReason::DryRun),
             Ok(_) => {}
@@ -385,11 +422,14 @@ impl Planner {
                     None => Verdict::Copy,
                 })
             }
-            Verdict::Copy if existing == Existing::Refuse => {
-                let is_emptied = is_file_of(&stat, 0) && self.probe.has_time(&stat, attributes, directory);
-                Err(if is_emptied { EMPTIED } else { DIFFERS }.into())
-            }
-            Verdict::Copy if is_directory(&stat) => Err("exists and is a directory".into()),
+            Verdict::Copy => match not_replaced(&stat) {
+                Some(text) => Err(text),
+                None if existing == Existing::Overwrite => Ok(Verdict::Copy),
+                None if is_file_of(&stat, 0) && self.probe.has_time(&stat, attributes, directory) => {
+                    Err(EMPTIED.into())
+                }
+                None => Err(DIFFERS.into()),
+            },
             verdict => Ok(verdict),
         }
     }
@@ -453,8 +493,4 @@ pub(super) fn enter(
     };
     let mode = if options.existing == Existing::Overwrite { NewMode::Source } else { mode };
     Ok(Entered { directory: Some(directory), existed: !is_new, mode })
-}
-
-fn is_directory(stat: &Stat) -> bool {
-    FileType::from_raw_mode(stat.st_mode) == FileType::Directory
 }

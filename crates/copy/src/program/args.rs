@@ -31,7 +31,7 @@ const IDLE_TIMEOUT: &str = "End a copy if no packet of the other side arrived fo
 const AFTER_HELP: &str = "\
 Examples:
   $ rdt-copy photos host:                 by ssh, which starts rdt-copy there; into the home folder
-  $ rdt-copy host:data/run7 host:data/run8 .
+  $ rdt-copy host:data/run7 'host:photos/*.jpg' .
   $ rdt-copy --listen-here big.img host:  the UDP ports of the other host cannot be reached
   $ rdt-copy --exclude '*.o' --exclude target/ project host:backup/
 
@@ -44,6 +44,9 @@ Stopped, crashed or disconnected: the same command again goes on where it was. A
 into DEST if DEST is a directory, as cp -r does. Not kept: owners, hard links, ACLs, extended attributes.";
 
 /// Copies files and directories between hosts over encrypted rdt connections.
+///
+/// A directory is copied with its name, as by cp and scp, also as 'photos/'. Only its contents are
+/// copied as 'photos/.', which rsync writes as 'photos/'.
 #[derive(Debug, Parser)]
 #[command(
     name = "rdt-copy",
@@ -55,7 +58,8 @@ into DEST if DEST is a directory, as cp -r does. Not kept: owners, hard links, A
 pub(crate) struct Arguments {
     /// Sources, then the destination. One side is on this host, the other one is HOST:PATH (by
     /// ssh), TICKET or @FILE with a ticket (also TICKET:PATH), or HOST::PATH (a `--serve` that
-    /// admits this user's key). An existing directory, or DEST/, receives the sources inside it
+    /// admits this user's key). An existing directory, or DEST/, receives the sources inside it.
+    /// The other host expands *, ? and [...] in its sources: quote them here
     #[arg(value_name = "SRC... DEST", required_unless_present_any = ["serve", "server"], conflicts_with_all = ["serve", "server"])]
     pub(crate) paths: Vec<OsString>,
     #[command(flatten)]
@@ -112,7 +116,7 @@ impl Arguments {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SourceArgs {
     /// Leave out what matches PATTERN, written as in .gitignore, named sources too; may be given
-    /// several times
+    /// several times. One that can match nothing is refused
     #[arg(long, value_name = "PATTERN", conflicts_with = "serve")]
     pub(crate) exclude: Vec<String>,
     /// Copy what symbolic links lead to, instead of the links
@@ -131,7 +135,7 @@ pub(crate) struct DestinationArgs {
     /// Compare files that exist by their content, instead of size and time
     #[arg(long, conflicts_with = "serve")]
     pub(crate) checksum: bool,
-    /// Replace files that exist and differ, and modes of directories that exist
+    /// Replace files and links that exist and differ, and modes of directories that exist
     #[arg(long, conflicts_with_all = ["keep_both", "serve"])]
     pub(crate) overwrite: bool,
     /// Store a file beside one that exists and differs, as 'name (2).ext'

@@ -89,8 +89,8 @@ async fn dial_by_ssh(
 ) -> Result<Session, Failure> {
     let mut options = far_options(args);
     options.extend(args.remote.port.map(|ports| format!("--port={ports}")));
-    let mut ssh = Ssh::start(&args.remote, host, &options)?;
-    let ticket = ssh.read_ticket().await?;
+    let mut ssh = Ssh::start(args, host, &options)?;
+    let ticket = ssh.read_ticket(report).await?;
     let dialed = dial_ticket(&ticket, None, config, report);
     let (endpoint, stream) = tokio::select! {
         dialed = dialed => dialed.map_err(|failure| match failure.cause() {
@@ -127,12 +127,12 @@ async fn listen_here(
     let addresses = reachable(endpoint.local_addr(), &args.serve.advertise);
     let mut options = far_options(args);
     options.push("--dial".to_owned());
-    let mut ssh = Ssh::start(&args.remote, host, &options)?;
+    let mut ssh = Ssh::start(args, host, &options)?;
     let (gate, ticket) = gate(&addresses, report)?;
     ssh.write_ticket(&ticket).await?;
     let stream = tokio::select! {
         stream = accept(&endpoint, &gate, config) => stream?,
-        failure = ssh.ended() => return Err(failure),
+        failure = ssh.cannot_connect(report) => return Err(failure),
     };
     Ok(Session { endpoint, stream, name: host.to_owned(), dialer: None, ssh: Some(ssh) })
 }

@@ -79,9 +79,37 @@ impl Plan {
     }
 }
 
+/// Returns a sentence for a pattern to exclude that begins with the path of a source, as those of
+/// other programs do: here it begins inside of the source.
+pub(crate) fn doubt(pattern: &str, sources: &[PathBuf]) -> Option<String> {
+    let path = pattern.trim_start_matches(['!', '/']);
+    sources.iter().find_map(|source| {
+        let text = source.to_str()?;
+        let text = text.strip_prefix("./").unwrap_or(text).trim_end_matches('/');
+        let name = source.file_name()?.to_str()?;
+        let absolute = std::path::absolute(source).ok()?;
+        let begins = [text, name, absolute.to_str()?];
+        let within = |begin: &str| path.strip_prefix(begin.trim_start_matches('/'))?.strip_prefix('/');
+        let rest = begins.into_iter().filter(|begin| !begin.is_empty()).find_map(within)?;
+        let rest = rest.trim_end_matches('/');
+        (!rest.is_empty()).then(|| {
+            format!(
+                "--exclude '{pattern}' begins inside of {}: to leave out {text}/{rest} write '/{rest}'",
+                source.display()
+            )
+        })
+    })
+}
+
 impl Location {
     fn parse(text: &OsStr) -> Result<Self, Failure> {
-        let local = || Ok(Self::Local(text.into()));
+        let local = || match text.as_encoded_bytes() {
+            b"" => Err(Failure::usage("an argument is empty, and names nothing: the folder here is .")),
+            b"-" => Err(Failure::usage(
+                "- has no name and no size: store it in a file, or send it by 'rdt-send TICKET -'. A file of this name is ./-",
+            )),
+            _ => Ok(Self::Local(text.into())),
+        };
         let bytes = text.as_encoded_bytes();
         if bytes.first() == Some(&b'@') || is_ticket(text) {
             let (ticket, path) = split(text, b':').unwrap_or_else(|| (text.to_owned(), OsString::new()));
@@ -110,8 +138,17 @@ impl Location {
                 let (_, path) = split(&path, b':').unwrap_or_default();
                 Ok(Self::Far(Far::Host(host), path.into()))
             }
-            _ => Ok(Self::Far(Far::Ssh(ssh_host), path.into())),
+            _ => Ok(Self::Far(Far::Ssh(ssh_host), from_home(path).into())),
         }
+    }
+}
+
+/// Returns a path of a far host without the `~/` of a shell: the far side begins at home.
+fn from_home(path: OsString) -> OsString {
+    match split(&path, b'/') {
+        Some((home, rest)) if home == "~" => rest,
+        _ if path == "~" => OsString::new(),
+        _ => path,
     }
 }
 
@@ -207,6 +244,9 @@ mod tests {
             ("[::1]:/tmp", "::1", "/tmp"),
             ("anna@[fe80::1]:x", "anna@fe80::1", "x"),
             ("rdt1:x", "rdt1", "x"),
+            ("host:~", "host", ""),
+            ("host:~/a~/~", "host", "a~/~"),
+            ("host:~anna/a", "host", "~anna/a"),
         ] {
             assert_eq!(location(text), far(ssh(host), path), "{text}");
         }
@@ -243,6 +283,41 @@ mod tests {
         ] {
             let error = plan(line).unwrap_err();
             assert!(error.contains(part), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn arguments_that_name_nothing_are_refused() {
+        for (source, dest, part) in [
+            ("", "host:", "is empty"),
+            ("host:a", "", "is empty"),
+            ("-", "host:", "send it by 'rdt-send TICKET -'"),
+        ] {
+            let error = Plan::parse(&[source.into(), dest.into()]).unwrap_err().to_string();
+            assert!(error.contains(part), "{source} {dest}: {error}");
+        }
+    }
+
+    #[test]
+    fn pattern_with_path_of_source_is_doubted() {
+        let here = std::env::current_dir().unwrap();
+        let absolute = here.join("data/src/target").display().to_string();
+        for (pattern, source, expected) in [
+            ("src/target", "src", Some("'/target'")),
+            ("/src/target/", "./src/", Some("'/target'")),
+            ("src/target", "data/src", Some("'/target'")),
+            ("data/src/a/b", "data/src", Some("'/a/b'")),
+            (absolute.as_str(), "data/src", Some("'/target'")),
+            ("target", "src", None),
+            ("src", "src", None),
+            ("src/", "src", None),
+            ("/target", "src", None),
+            ("srcs/target", "src", None),
+            ("a/b", ".", None),
+        ] {
+            let doubt = doubt(pattern, &[source.into()]);
+            assert_eq!(doubt.is_some(), expected.is_some(), "{pattern} {source}: {doubt:?}");
+            assert!(expected.is_none_or(|part| doubt.unwrap().ends_with(part)), "{pattern} {source}");
         }
     }
 

@@ -1,19 +1,22 @@
-//! Bar on a terminal: bytes, rate, remaining time and files. Hidden where there is no terminal.
+//! Bar on a terminal: bytes, share, rate, remaining time, files and the name of one. Hidden where
+//! it cannot be drawn.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use rdt_program::talk;
+use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use rdt_program::{progress, talk};
 
+use super::printable;
 use crate::{Event, Kind};
 
 const TICK: Duration = Duration::from_millis(200);
 /// Before the number of bytes is known.
-const LISTING: &str = "{spinner} {decimal_bytes}  {decimal_bytes_per_sec}  {msg}";
+const LISTING: &str = "{spinner} {decimal_bytes}  {rate}  {prefix}  {wide_msg}";
 const BAR: &str =
-    "{decimal_bytes}/{decimal_total_bytes} [{bar:28}] {decimal_bytes_per_sec}  ETA {eta}  {msg}";
+    "{decimal_bytes}/{decimal_total_bytes} [{bar:20}] {percent:>3} %  {rate}  {left}  {prefix}  {wide_msg}";
 
 #[derive(Debug)]
 pub(crate) struct Progress {
@@ -28,7 +31,8 @@ pub(crate) struct Progress {
 impl Progress {
     /// Creates a bar on the standard error. Without `show` it is never drawn.
     pub(crate) fn new(show: bool) -> Self {
-        let target = if show { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let is_drawn = show && progress::can_draw();
+        let target = if is_drawn { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(None, target).with_style(style(LISTING));
         let zero = || AtomicU64::new(0);
         Self { bar, is_listed: AtomicBool::new(false), files: zero(), ended_files: zero(), left_out: zero() }
@@ -60,6 +64,9 @@ impl Progress {
                 self.count(0);
             }
             Event::Progress { bytes } => self.bar.inc(bytes),
+            Event::FileStarted { path, .. } if !self.bar.is_hidden() => {
+                self.bar.set_message(printable::path(path));
+            }
             Event::Resumed { offset, .. } => self.leave_out(offset),
             Event::Skipped { kind, bytes, .. } => {
                 self.leave_out(bytes);
@@ -87,17 +94,31 @@ impl Progress {
         if self.bar.is_hidden() {
             return;
         }
-        self.bar.set_message(if self.is_listed.load(Relaxed) {
-            format!("{} files left", HumanCount(self.files.load(Relaxed).saturating_sub(ended)))
+        self.bar.set_prefix(if self.is_listed.load(Relaxed) {
+            format!("{} left", files(self.files.load(Relaxed).saturating_sub(ended)))
         } else {
-            format!("{} files", HumanCount(ended))
+            files(ended)
         });
     }
 }
 
+fn files(number: u64) -> String {
+    format!("{} file{}", HumanCount(number), if number == 1 { "" } else { "s" })
+}
+
+fn rate(state: &ProgressState, out: &mut dyn fmt::Write) {
+    let _ = out.write_str(&progress::rate(state.per_sec() * 8.0));
+}
+
+fn left(state: &ProgressState, out: &mut dyn fmt::Write) {
+    let left = state.len().unwrap_or(0).saturating_sub(state.pos());
+    let _ = out.write_str(&progress::time_left(left, state.per_sec()));
+}
+
 fn style(template: &str) -> ProgressStyle {
     let style = ProgressStyle::with_template(template);
-    style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> ")
+    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> ");
+    style.with_key("rate", rate).with_key("left", left)
 }
 
 #[cfg(test)]

@@ -1,26 +1,23 @@
 //! Lines for users on the standard error, results and JSON on the standard output.
 
-use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::ops::Deref;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use indicatif::{DecimalBytes, HumanCount};
 use rdt_program::exit::INCOMPLETE;
-use rdt_program::{Console, Failure, Output, Remarks};
+use rdt_program::{Console, Failure, Output, Remarks, progress};
 use rdt_trust::Surroundings;
 use serde_json::json;
 use tokio::time::Instant;
 
 use super::args::OutputArgs;
 use super::json::{self, rate_bps};
+use super::printable::{self, escaped, short};
 use super::progress::Progress;
 use crate::{CopyError, Event, Observer, SkipReason, Summary};
 
-/// Limit on the text of a client in a remark, characters.
-const MAX_REMARK_CHARS: usize = 500;
 /// Time between two events of progress.
 const PROGRESS_INTERVAL_MS: u64 = 1000;
 
@@ -87,8 +84,7 @@ impl Report {
             for line in failures(&summary) {
                 self.warn(&line);
             }
-            let so_far = if failed.is_some() { "so far: " } else { "" };
-            self.remark(&format!("{so_far}{}", totals(&summary)));
+            self.remark(&if failed.is_some() { so_far(&summary) } else { totals(&summary) });
         }
         if let Some(failure) = failed {
             self.warn(&failure.to_string());
@@ -136,7 +132,7 @@ impl Observer for Report {
                 self.0.output.event(|| value);
             }
         } else if let Event::Skipped { path, reason: SkipReason::DryRun, .. } = event {
-            self.line(&shown(path));
+            self.line(&printable::path(path));
         }
     }
 }
@@ -174,7 +170,7 @@ impl Client {
         }
         let text = error.map(ToString::to_string);
         match &text {
-            Some(text) => report.remark(&format!("{name}: so far: {}; {}", totals(&summary), escaped(text))),
+            Some(text) => report.remark(&format!("{name}: {}; {}", so_far(&summary), escaped(text))),
             None => report.remark(&format!("{name}: {}", totals(&summary))),
         }
         report.0.output.event(|| json::client_end(*number, &summary, text.as_deref()));
@@ -186,7 +182,7 @@ impl Observer for Client {
         if let Event::Request { push, path } = event {
             self.has_request.store(true, Relaxed);
             let verb = if *push { "writes to" } else { "reads" };
-            self.report.remark(&format!("{} {verb} {}", self.name, short(&shown(path))));
+            self.report.remark(&format!("{} {verb} {}", self.name, short(&printable::path(path))));
             self.report.0.output.event(|| json::client(self.number, &self.name, *push, path));
         }
         if let Event::Ended { summary } = *event {
@@ -198,7 +194,7 @@ impl Observer for Client {
 /// Returns a sentence for each failure, and one for those that have no name.
 fn failures(summary: &Summary) -> Vec<String> {
     let line = |failure: &crate::Failure| {
-        format!("not copied: {}: {}", shown(&failure.path), escaped(&failure.text))
+        format!("not copied: {}: {}", printable::path(&failure.path), escaped(&failure.text))
     };
     let mut lines: Vec<_> = summary.failed.iter().map(line).collect();
     let unnamed = summary.failures.saturating_sub(lines.len() as u64);
@@ -208,22 +204,30 @@ fn failures(summary: &Summary) -> Vec<String> {
     lines
 }
 
-/// Returns the last line: `12 files, 1.34 GB in 10.2 s, 1.05 Gbit/s; 3 skipped`.
+/// Returns the last line: `12 files copied, 1.34 GB in 10.2 s, 1.05 Gbit/s; 3 skipped`.
 fn totals(summary: &Summary) -> String {
-    let Summary {
-        files, links, skipped, planned, failures, bytes, resumed_bytes, sent_bytes, elapsed, ..
-    } = summary;
+    let Summary { files, bytes, .. } = summary;
+    format!("{} copied, {}{}", count(*files, "file"), in_time(*bytes, summary), others(summary))
+}
+
+/// Returns the last line of a copy that was not whole: `so far 11.0 MB in 2.9 s, 30.3 Mbit/s; 0
+/// files complete`. Its bytes are those that were sent, also of unfinished files.
+fn so_far(summary: &Summary) -> String {
+    let Summary { files, sent_bytes, .. } = summary;
+    let files = count(*files, "file");
+    format!("so far {}; {files} complete{}", in_time(*sent_bytes, summary), others(summary))
+}
+
+fn in_time(bytes: u64, summary: &Summary) -> String {
+    let Summary { sent_bytes, elapsed, .. } = summary;
+    let rate = rate_bps(*sent_bytes, *elapsed).map(|bps| format!(", {}", progress::rate(bps)));
+    let seconds = elapsed.as_secs_f64();
+    format!("{} in {seconds:.1} s{}", DecimalBytes(bytes), rate.unwrap_or_default())
+}
+
+fn others(summary: &Summary) -> String {
+    let Summary { links, skipped, planned, failures, resumed_bytes, .. } = summary;
     let Summary { uncompressed_bytes, compressed_bytes, .. } = summary;
-    let mut text = format!(
-        "{} copied, {} in {:.1} s",
-        count(*files, "file"),
-        DecimalBytes(*bytes),
-        elapsed.as_secs_f64()
-    );
-    if let Some(bps) = rate_bps(*sent_bytes, *elapsed) {
-        text += ", ";
-        text += &rate(bps);
-    }
     let mut rest = Vec::new();
     if compressed_bytes < uncompressed_bytes {
         let (from, to) = (DecimalBytes(*uncompressed_bytes), DecimalBytes(*compressed_bytes));
@@ -244,49 +248,11 @@ fn totals(summary: &Summary) -> String {
     if *failures > 0 {
         rest.push(format!("{} not copied", HumanCount(*failures)));
     }
-    if !rest.is_empty() {
-        text += "; ";
-        text += &rest.join(", ");
-    }
-    text
+    if rest.is_empty() { String::new() } else { format!("; {}", rest.join(", ")) }
 }
 
 fn count(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", HumanCount(number), if number == 1 { "" } else { "s" })
-}
-
-fn rate(bps: f64) -> String {
-    match bps {
-        1e9.. => format!("{:.2} Gbit/s", bps / 1e9),
-        1e6.. => format!("{:.1} Mbit/s", bps / 1e6),
-        _ => format!("{:.1} kbit/s", bps / 1e3),
-    }
-}
-
-/// Returns a path for a terminal: other users choose names.
-fn shown(path: &Path) -> String {
-    escaped(&path.to_string_lossy())
-}
-
-/// Returns the text, or its beginning and end: a client of `--serve` chooses it, and may send many.
-fn short(text: &str) -> Cow<'_, str> {
-    let count = text.chars().count();
-    if count <= MAX_REMARK_CHARS {
-        return text.into();
-    }
-    let kept = MAX_REMARK_CHARS / 2;
-    let begin = text.chars().take(kept);
-    begin.chain("...".chars()).chain(text.chars().skip(count - kept)).collect::<String>().into()
-}
-
-/// Escapes control characters, and those that change the direction of the text around them.
-fn escaped(text: &str) -> String {
-    let escape = |character: char| match character {
-        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => character.escape_default().to_string(),
-        character if character.is_control() => character.escape_default().to_string(),
-        character => character.to_string(),
-    };
-    text.chars().map(escape).collect()
 }
 
 #[cfg(test)]
@@ -321,18 +287,17 @@ mod tests {
     }
 
     #[test]
+    fn copy_that_was_stopped_counts_unfinished_files() {
+        let elapsed = Duration::from_secs(4);
+        let summary = Summary { sent_bytes: 11_000_000, elapsed, ..Summary::default() };
+        assert_eq!(so_far(&summary), "so far 11.00 MB in 4.0 s, 22.0 Mbit/s; 0 files complete");
+    }
+
+    #[test]
     fn failures_are_named_and_escaped() {
         let failed = vec![crate::Failure { path: "a\n\x1b[2J".into(), text: "no permission".into() }];
         let summary = Summary { failed, failures: 3, ..Summary::default() };
         assert_eq!(failures(&summary), ["not copied: a\\n\\u{1b}[2J: no permission", "not copied: 2 more"]);
-    }
-
-    #[test]
-    fn long_texts_of_clients_are_cut() {
-        assert_eq!(short("path"), "path");
-        let text = short(&format!("begin{}end", "\u{e4}".repeat(4000))).into_owned();
-        assert_eq!(text.chars().count(), MAX_REMARK_CHARS + 3);
-        assert!(text.starts_with("begin") && text.ends_with("end") && text.contains("..."), "{text}");
     }
 
     #[test]

@@ -1,25 +1,25 @@
 //! Walk over the sources, depth first, on a thread of its own.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use ignore::gitignore::Gitignore;
 use rustix::fs::{FileType, Stat, readlinkat};
 
+use super::excludes::is_excluded_source;
 use super::outgoing::Outgoing;
 use super::pending::{Item, Pending, SourceFile, Trail};
 use super::read::{contents, token};
 use crate::directory::{Directory, RootDirectory, mtime};
 use crate::name::{is_marker, is_temporary};
-use crate::protocol::{
-    Contents, Entry, EntryKind, FromSource, MAX_CONTENTS_BYTES, MAX_DEPTH, MAX_EXCLUDES, RawPath,
-};
+use crate::protocol::{Contents, Entry, EntryKind, FromSource, MAX_CONTENTS_BYTES, MAX_DEPTH, RawPath};
 use crate::report::{Lost, Report};
 use crate::threads::Ended;
-use crate::{CopyError, Event, Kind, SourceOptions};
+use crate::{Event, Kind};
 
 /// Bytes of entries that leave together.
 const FLUSH_BYTES: usize = 16 << 10;
@@ -35,6 +35,10 @@ const MAX_HELD_NAMES: usize = if cfg!(test) { 4 } else { 65_536 };
 pub(crate) struct Walk {
     pub(crate) root: Arc<RootDirectory>,
     pub(crate) follow: bool,
+    /// True: sources may be patterns, because another host has named them.
+    pub(crate) has_wildcards: bool,
+    /// Paths of the sources so far, by their names at the destination, if there may be patterns.
+    pub(crate) top_names: BTreeMap<RawPath, PathBuf>,
     pub(crate) excludes: Gitignore,
     pub(crate) pending: Arc<Pending>,
     pub(crate) out: Outgoing,
@@ -49,14 +53,14 @@ pub(crate) struct Walk {
 
 /// Name found by the walk: its directory, and its paths relative to the destination and to the
 /// source.
-struct WalkEntry<'a> {
-    directory: &'a Arc<Directory>,
-    name: &'a [u8],
-    trail: Arc<Trail>,
+pub(super) struct WalkEntry<'a> {
+    pub(super) directory: &'a Arc<Directory>,
+    pub(super) name: &'a [u8],
+    pub(super) trail: Arc<Trail>,
     /// Empty for the source itself.
-    in_source: PathBuf,
+    pub(super) in_source: PathBuf,
     /// False: a source whose contents alone are copied.
-    has_name: bool,
+    pub(super) has_name: bool,
 }
 
 impl WalkEntry<'_> {
@@ -71,7 +75,7 @@ impl Walk {
     /// Lists all sources, and ends the list.
     pub(crate) fn run(mut self, sources: &[PathBuf]) -> Result<(), Ended> {
         for source in sources {
-            self.source(source)?;
+            self.sources_of(source)?;
         }
         let (files, bytes) = (self.files, self.bytes);
         self.report.event(&Event::Total { files, bytes });
@@ -81,44 +85,12 @@ impl Walk {
         self.out.flush()
     }
 
-    fn source(&mut self, source: &Path) -> Result<(), Ended> {
-        let is_contents = is_contents(source);
-        let (parent, name) = if is_contents { (source, OsStr::new(".")) } else { split(source) };
-        let directory = match self.open_top(parent) {
-            Ok(directory) => directory,
-            Err(error) => return self.unreadable(source, &error),
-        };
-        if name == ".." {
-            let error =
-                io::Error::other("a source needs a name: write its path without '..' at the end, or '/.'");
-            return self.unreadable(source, &error);
-        }
-        let trail = Trail::top(Path::new(if is_contents { OsStr::new("") } else { name }));
-        let (in_source, has_name) = (PathBuf::new(), !is_contents);
-        let entry = WalkEntry { directory: &directory, name: name.as_bytes(), trail, in_source, has_name };
-        if has_name && source.as_os_str().as_bytes().ends_with(b"/") {
-            // `link/` names the directory that the link points to.
-            return match self.open_top(source) {
-                Ok(_) if self.is_excluded(&entry, true) => Ok(()),
-                Ok(directory) => match directory.stat(b".") {
-                    Ok(stat) => self.list(&entry, &stat, &directory),
-                    Err(error) => self.unreadable(&entry.trail.path(), &error),
-                },
-                Err(error) => self.unreadable(source, &error),
-            };
-        }
-        if let Some(entry) = self.visit(entry)? {
-            self.directory(&entry)?;
-        }
-        Ok(())
-    }
-
-    fn open_top(&self, path: &Path) -> io::Result<Arc<Directory>> {
+    pub(super) fn open_top(&self, path: &Path) -> io::Result<Arc<Directory>> {
         Directory::in_root(&self.root, path.into(), self.root.links(self.follow))
     }
 
     /// Sends a file or link to the peer. Returns the entry if it is a directory.
-    fn visit<'a>(&mut self, entry: WalkEntry<'a>) -> Result<Option<WalkEntry<'a>>, Ended> {
+    pub(super) fn visit<'a>(&mut self, entry: WalkEntry<'a>) -> Result<Option<WalkEntry<'a>>, Ended> {
         let stat = match entry.directory.stat(entry.name) {
             Ok(stat) => stat,
             // With `follow`: a link to nothing is copied as a link.
@@ -182,7 +154,7 @@ impl Walk {
         }
     }
 
-    fn directory(&mut self, entry: &WalkEntry<'_>) -> Result<(), Ended> {
+    pub(super) fn directory(&mut self, entry: &WalkEntry<'_>) -> Result<(), Ended> {
         let opened = entry.directory.stat(entry.name).and_then(|stat| {
             if entry.directory.depth >= MAX_DEPTH - 1 {
                 return Err(io::Error::other("the directories are nested too deep"));
@@ -200,7 +172,12 @@ impl Walk {
     }
 
     /// Sends an open directory and its contents.
-    fn list(&mut self, entry: &WalkEntry<'_>, stat: &Stat, directory: &Arc<Directory>) -> Result<(), Ended> {
+    pub(super) fn list(
+        &mut self,
+        entry: &WalkEntry<'_>,
+        stat: &Stat,
+        directory: &Arc<Directory>,
+    ) -> Result<(), Ended> {
         if !self.pending.is_accepted() {
             self.out.flush()?;
         }
@@ -280,7 +257,7 @@ impl Walk {
         Ok(())
     }
 
-    fn is_excluded(&self, entry: &WalkEntry<'_>, is_directory: bool) -> bool {
+    pub(super) fn is_excluded(&self, entry: &WalkEntry<'_>, is_directory: bool) -> bool {
         if !entry.in_source.as_os_str().is_empty() {
             return self.excludes.matched(&entry.in_source, is_directory).is_ignore();
         }
@@ -307,58 +284,19 @@ impl Walk {
         }
     }
 
-    fn unreadable(&mut self, path: &Path, error: &io::Error) -> Result<(), Ended> {
+    pub(super) fn unreadable(&mut self, path: &Path, error: &io::Error) -> Result<(), Ended> {
         self.left_out(path, format!("cannot be read: {error}"))
     }
 
     /// Reports an entry that is not listed, on both sides.
-    fn left_out(&mut self, path: &Path, text: String) -> Result<(), Ended> {
+    pub(super) fn left_out(&mut self, path: &Path, text: String) -> Result<(), Ended> {
         self.report.failed(path, &text, Lost::default());
         self.out.message(&FromSource::Unreadable { path: path.as_os_str().as_bytes().into(), text })
     }
 }
 
-/// Compiles the lines of `--exclude`.
-pub(crate) fn excludes(options: &SourceOptions) -> Result<Gitignore, CopyError> {
-    let mut builder = GitignoreBuilder::new("");
-    if options.excludes.len() > MAX_EXCLUDES {
-        return Err(CopyError::Request(format!("more than {MAX_EXCLUDES} patterns to exclude")));
-    }
-    let bad = |line: &str, error| CopyError::Request(format!("pattern '{line}' to exclude: {error}"));
-    for line in &options.excludes {
-        builder.add_line(None, line).map_err(|error| bad(line, error))?;
-    }
-    builder.build().map_err(|error| bad("", error))
-}
-
-/// Returns true for a source that is left out by its name. A pattern that begins with `/` is for
-/// names inside of sources.
-pub(crate) fn is_excluded_source(excludes: &Gitignore, name: &OsStr, is_directory: bool) -> bool {
-    let found = excludes.matched(name, is_directory);
-    found.is_ignore() && found.inner().is_some_and(|glob| !glob.original().starts_with('/'))
-}
-
 fn item(trail: &Arc<Trail>, kind: Kind) -> Item {
     Item { trail: Arc::clone(trail), kind, size: 0, file: None, wants_left: 0 }
-}
-
-/// Returns true if the contents of a source are copied, and not its name.
-fn is_contents(source: &Path) -> bool {
-    let bytes = source.as_os_str().as_bytes();
-    matches!(bytes, b"" | b"." | b"/") || bytes.ends_with(b"/.")
-}
-
-/// Returns the name that a source has at the destination. Empty: its contents alone are copied.
-pub(crate) fn top_name(source: &Path) -> RawPath {
-    if is_contents(source) { RawPath::new() } else { split(source).1.as_bytes().into() }
-}
-
-/// Splits a path into the directory and the last component.
-fn split(path: &Path) -> (&Path, &OsStr) {
-    match (path.parent(), path.file_name()) {
-        (Some(parent), Some(name)) => (parent, name),
-        _ => (path, OsStr::new("..")),
-    }
 }
 
 fn wire_entry(entry: &WalkEntry<'_>, stat: &Stat, kind: EntryKind) -> Entry {

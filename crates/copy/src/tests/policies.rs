@@ -342,6 +342,19 @@ async fn marker_without_directory_needs_empty_one() {
 }
 
 #[tokio::test]
+async fn file_that_is_no_marker_stays() {
+    let folder = Folder::new();
+    write(folder.src().join("file"), b"x");
+    fs::create_dir(folder.dst().join("new")).unwrap();
+    let of_user = folder.dst().join(os(&Temporary::of(b"new").new));
+    write(&of_user, b"text of the user");
+    assert!(
+        pushed(Request { dest: folder.dst().join("new"), ..folder.request() }).await.unwrap().is_complete()
+    );
+    assert_eq!(fs::read(of_user).unwrap(), b"text of the user");
+}
+
+#[tokio::test]
 async fn planted_marker_changes_no_other_file() {
     let plants: [fn(&Path, &Path) -> std::io::Result<()>; 2] =
         [|victim, marker| fs::hard_link(victim, marker), |victim, marker| symlink(victim, marker)];

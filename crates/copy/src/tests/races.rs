@@ -1,7 +1,8 @@
 //! Names that another copy or program takes while a copy runs.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, symlink};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -92,6 +93,29 @@ async fn file_of_equal_copy_is_skipped() {
         );
         assert_eq!(listing(&folder.dst()), listing(&folder.src()));
     }
+}
+
+#[tokio::test]
+async fn time_put_back_hides_no_change() {
+    let folder = Folder::new();
+    let file = folder.src().join("file");
+    write(&file, &bytes(20 << 20, 1));
+    let changed = |file: &Path| {
+        let found = fs::metadata(file).unwrap();
+        (found.ctime(), found.ctime_nsec())
+    };
+    let before = changed(&file);
+    let overwrite = move || {
+        // The clock of inodes has steps of some milliseconds.
+        while changed(&file) == before {
+            let open = fs::File::options().write(true).open(&file).unwrap();
+            open.write_all_at(b"new", 19 << 20).unwrap();
+            set_time(&file, 1_000_000_000);
+        }
+    };
+    let summary = pushed_while(folder.request(), overwrite).await;
+    assert_eq!(failures(&summary)["src/file"], "changed while it was read");
+    assert!(!folder.dst().join("src/file").exists());
 }
 
 #[tokio::test]

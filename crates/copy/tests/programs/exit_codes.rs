@@ -115,7 +115,7 @@ fn ctrl_c_says_how_to_resume() {
     copy.signal("INT");
     let ended = copy.ended();
     assert_eq!(ended.code, Some(130), "{ended:?}");
-    assert!(ended.errors.contains(RESUME) && ended.errors.contains("so far: "), "{ended:?}");
+    assert!(ended.errors.contains(RESUME) && ended.errors.contains("so far "), "{ended:?}");
     super::home::check_events(&ended);
     let summary = ended.summary();
     assert_eq!((&summary["exit_code"], &summary["failures"]), (&130.into(), &0.into()));

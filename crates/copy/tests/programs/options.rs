@@ -85,6 +85,42 @@ fn exclude_leaves_out_named_sources() {
 }
 
 #[test]
+fn useless_and_doubtful_patterns_are_named() {
+    let home = Home::new();
+    home.write("p/sub/file", "text");
+    let serve = home.serve("store", &[]);
+    let ended = home.run(&["--exclude", "./sub", "p", &serve.tickets[0]]);
+    assert_eq!(ended.code, Some(64), "{ended:?}");
+    assert!(ended.errors.contains("pattern './sub' to exclude matches nothing"), "{ended:?}");
+    let ended = home.run(&["--exclude", "p/sub", "p", &serve.tickets[0]]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(
+        ended.errors.contains("--exclude 'p/sub' begins inside of p") && ended.errors.contains("'/sub'"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn far_patterns_are_expanded_there() {
+    let home = Home::new();
+    for name in ["store/a.jpg", "store/b.jpg", "store/.c.jpg", "store/notes"] {
+        home.write(name, name);
+    }
+    let serve = home.serve("store", &[]);
+    home.copy(&[&serve.at("*.jpg"), "by-ticket/"]);
+    let by_ssh = home.by_ssh();
+    home.copy(&[&args(&by_ssh)[..], &["host:store/*.jpg", "by-ssh/"]].concat());
+    for folder in ["by-ticket", "by-ssh"] {
+        assert_eq!(names(&home.path(folder)), ["a.jpg", "b.jpg"]);
+    }
+    let ended = home.run(&[&serve.at("*.gif"), "by-ticket"]);
+    assert_eq!(ended.code, Some(23), "{ended:?}");
+    assert!(ended.errors.contains("not copied: *.gif: no name matches"), "{ended:?}");
+    home.copy(&[&args(&by_ssh)[..], &["host:store/../store/./", "all/"]].concat());
+    assert!(home.path("all/notes").exists());
+}
+
+#[test]
 fn follow_copies_what_links_lead_to() {
     let home = Home::new();
     home.write("p/file", "text");
@@ -208,23 +244,44 @@ fn interrupted_push_counts_what_arrived() {
     assert!(progress <= sent && (1..8_000_000).contains(&sent), "{progress} {sent}");
 }
 
+/// Runs a copy of `file` on a terminal of this kind, and returns what it prints there.
+fn drawn(home: &Home, term: &str, options: &str) -> String {
+    let serve = home.serve("store", &[]);
+    let line = format!("stty cols 140; {PROGRAM} {options} file {}", serve.tickets[0]);
+    let mut script = Command::new("script");
+    script.args(["-q", "-e", "-c", &line, "/dev/null"]).current_dir(home.path(""));
+    script.env("TERM", term).env("XDG_CONFIG_HOME", home.path("anna")).stdin(Stdio::null());
+    String::from_utf8(output(&mut script)).unwrap()
+}
+
 #[test]
 fn bar_on_terminal_shows_what_arrived() {
     let home = Home::new();
     if !has("script") {
-        rdt_testing::skipped("no script, which has a terminal");
         return;
     }
     home.write("file", noise(1, 3 << 20));
-    let serve = home.serve("store", &[]);
-    let line = format!("stty cols 120; {PROGRAM} --max-rate 8mbit file {}", serve.tickets[0]);
-    let mut script = Command::new("script");
-    script.args(["-q", "-e", "-c", &line, "/dev/null"]).current_dir(home.path(""));
-    script.env("TERM", "xterm").env("XDG_CONFIG_HOME", home.path("anna")).stdin(Stdio::null());
-    let drawn = String::from_utf8(output(&mut script)).unwrap();
+    let drawn = drawn(&home, "xterm", "--max-rate 8mbit");
     assert!(["1.05", "2.10"].iter().any(|part| drawn.contains(&format!("{part} MB/3.15 MB ["))), "{drawn}");
-    for part in ["ETA", "1 files left", "1 file copied, 3.15 MB in "] {
+    for part in [" %  ", " Mbit/s  ", " s left", "1 file left", "  file", "1 file copied, 3.15 MB in "] {
         assert!(drawn.contains(part), "{part}: {drawn}");
+    }
+    for part in ["ETA", "1 files", "MB/s", "0 s left  1 file left"] {
+        assert!(!drawn.contains(part), "{part}: {drawn}");
+    }
+}
+
+#[test]
+fn terminal_without_escape_codes_gets_none() {
+    let home = Home::new();
+    if !has("script") {
+        return;
+    }
+    for term in ["", "dumb"] {
+        home.write("file", noise(1, 300_000));
+        let drawn = drawn(&home, term, "--overwrite --max-rate 4mbit");
+        assert!(!drawn.contains('\x1b') && drawn.contains("1 file copied"), "{term}: {drawn:?}");
+        fs::remove_file(home.path("store/file")).unwrap();
     }
 }
 
