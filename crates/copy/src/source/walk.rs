@@ -273,6 +273,7 @@ impl Walk {
                     if self.out.len() >= FLUSH_BYTES {
                         self.out.flush()?;
                     }
+                    self.out.flush_late()?;
                     return Ok(id);
                 }
                 Err(back) => item = back,
