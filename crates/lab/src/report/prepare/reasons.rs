@@ -18,11 +18,13 @@ pub fn reason(expect: &Expect, it: &Expectation, results: &Results) -> Option<St
     if it.fit != Fit::Outside {
         return None;
     }
-    computed(expect, it, results).or_else(|| expect.why.clone())
+    let implied = implied(expect, it, results);
+    let sentence = implied.as_ref().and_then(Implied::sentence);
+    sentence.or_else(|| expect.why.clone()).or_else(|| implied?.share())
 }
 
-/// Returns what a published rate or time implies in the only cell that it is for.
-fn computed(expect: &Expect, it: &Expectation, results: &Results) -> Option<String> {
+/// Returns a published rate or time beside the conditions of the only cell that it is for.
+fn implied<'a>(expect: &Expect, it: &'a Expectation, results: &'a Results) -> Option<Implied<'a>> {
     let Expression::Metric(metric) = &expect.expression else { return None };
     if expect.compare != Compare::Absolute {
         return None;
@@ -38,13 +40,13 @@ fn computed(expect: &Expect, it: &Expectation, results: &Results) -> Option<Stri
         "completion" => Some(conditions.bytes? * 8.0 / value),
         _ => None,
     };
-    Implied { it: &conditions, flow, published: bps(it.expected)?, measured: bps(it.measured?.estimate)? }
-        .sentence()
+    let (published, measured) = (bps(it.expected)?, bps(it.measured?.estimate)?);
+    Some(Implied { it: conditions, flow, published, measured })
 }
 
 /// A published rate beside the conditions of the flow, bits per second of payload.
 struct Implied<'a> {
-    it: &'a Conditions,
+    it: Conditions,
     flow: &'a Flow,
     published: f64,
     measured: f64,
@@ -68,7 +70,7 @@ impl Implied<'_> {
 
     /// Returns the payload that the link or the air carries.
     fn carried(&self) -> Option<f64> {
-        let airtime = || Some((model("airtime")?.predict)(self.it)?.value);
+        let airtime = || Some((model("airtime")?.predict)(&self.it)?.value);
         self.it.link_goodput_bps().or_else(airtime)
     }
 
@@ -91,7 +93,7 @@ impl Implied<'_> {
     }
 
     fn beside_datagrams(&self) -> Option<String> {
-        let fair = (model("fair-share")?.predict)(self.it).filter(|_| self.it.datagrams_bps > 0.0)?.value;
+        let fair = (model("fair-share")?.predict)(&self.it).filter(|_| self.it.datagrams_bps > 0.0)?.value;
         let left = self.it.rate_bps? - self.published * self.it.sharers * self.it.on_link / self.it.payload;
         Some(format!(
             "Datagrams of {} on the link leave {} to this flow; the published rate leaves them {}.",
@@ -156,8 +158,14 @@ impl Implied<'_> {
                 Unit::Time.text(rtt_s)
             ));
         }
-        let share = significant(self.published / carried? * 100.0, 3);
-        Some(format!("It is {share} % of what the link carries, {} of payload.", rate(carried?)))
+        None
+    }
+
+    /// Returns the share of the link, which says least.
+    fn share(&self) -> Option<String> {
+        let carried = self.carried()?;
+        let share = significant(self.published / carried * 100.0, 3);
+        Some(format!("It is {share} % of what the link carries, {} of payload.", rate(carried)))
     }
 
     /// Returns the round trip in which the model of slow start gives the published time.
@@ -208,7 +216,8 @@ mod tests {
 
     fn told(it: &Conditions, published: f64, measured: f64) -> String {
         let flow = Flow { cc: Some("reno".to_owned()), ..Flow::new("a") };
-        Implied { it, flow: &flow, published, measured }.sentence().expect("a sentence")
+        let implied = Implied { it: it.clone(), flow: &flow, published, measured };
+        implied.sentence().or_else(|| implied.share()).expect("a sentence")
     }
 
     #[test]
