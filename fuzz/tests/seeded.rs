@@ -111,7 +111,11 @@ fn path_spec() {
 fn capture() {
     let seed = include_bytes!("../../crates/lab/tests/data/trace/wrapped.pcap");
     let sections = include_bytes!("../../crates/lab/tests/data/trace/loss.pcapng");
-    search("capture", rdt_fuzz::capture::run, &[&seed[..2000], &sections[..2000]]);
+    let tunnels = rdt_fuzz::capture::tunnels();
+    let trace = rdt_lab::trace::analyse(std::io::Cursor::new(tunnels.clone()), None).expect("a capture");
+    let packets: u64 = trace.connections.iter().flat_map(|it| &it.directions).map(|it| it.packets).sum();
+    assert!(packets >= 8, "{packets} packets of TCP: plain, in six tunnels, and of two fragments");
+    search("capture", rdt_fuzz::capture::run, &[&seed[..2000], &sections[..2000], &tunnels]);
 }
 
 #[test]

@@ -4,8 +4,11 @@
 //! | file | owns |
 //! |---|---|
 //! | `capture.rs` | streaming reader of pcap and pcapng |
-//! | `packet.rs` | headers of a packet |
-//! | `connection.rs` | connections, and their segments over time |
+//! | `links.rs`, `headers.rs` | headers below IP, and those of tunnels |
+//! | `fragments.rs` | fragments of IP packets |
+//! | `packet.rs` | IP and TCP headers of a packet |
+//! | `flows.rs` | all connections, each once although several interfaces have it |
+//! | `connection.rs` | a connection, and its segments over time |
 //! | `direction.rs` | counts of one direction |
 //! | `sequence.rs` | sequence space: retransmissions and round-trip times |
 //! | `fields.rs` | the table of a connection, for text and JSON |
@@ -16,12 +19,17 @@
 //!
 //! In a file with several interfaces a packet may appear on each. A connection is then analysed at
 //! the interface where the data of its sender appeared first. Its sender is the end that sent more.
+//! If no interface has all packets, those of all interfaces are one connection.
 
 pub mod capture;
 mod connection;
 mod direction;
 mod fields;
 mod figure;
+mod flows;
+mod fragments;
+mod headers;
+mod links;
 mod packet;
 mod page;
 mod sequence;
@@ -30,7 +38,6 @@ mod timeline;
 
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::net::SocketAddr;
 
 pub use capture::{CaptureError, Extent};
 pub use connection::{Connection, Event};
@@ -38,26 +45,25 @@ pub use direction::{Direction, Kind};
 pub use fields::{Field, Value, fields, metrics};
 pub use figure::{View, scenes};
 pub use page::{Choice, report};
-pub use text::{connection, limits, list, remarks, table};
+pub use text::{connection, limits, list, nothing, remarks, table};
 pub use timeline::{Limit, Stall, Timeline, timeline};
 
-use connection::{Table, unordered};
-use packet::{Packet, parse};
+use flows::Flows;
+use headers::Header;
+use packet::{Packet, Packets};
 
 /// Contents of a capture.
 #[derive(Debug, Default)]
 pub struct Trace {
     /// Interfaces, packets, and where the readable part ends.
     pub extent: Extent,
-    /// Connections in the order of their first packets, each at one interface.
+    /// Connections in the order of their first packets.
     pub connections: Vec<Connection>,
     /// Appearances of these connections on other interfaces, which are left out.
     pub hidden: u64,
-    /// Packets that are not TCP over IP.
-    pub others: u64,
-    /// Packets whose link type is unknown.
-    pub unknown_links: u64,
-    /// Fragments of IP packets, which are not analysed.
+    /// Packets without TCP, or with a header that cannot be read, by that header.
+    others: BTreeMap<Header, u64>,
+    /// Fragments of IP packets whose other fragments the file does not have.
     pub fragments: u64,
     /// TCP packets whose header is damaged, or was not captured whole.
     pub short: u64,
@@ -65,61 +71,37 @@ pub struct Trace {
     pub ignored: u64,
 }
 
-/// Reads a capture. With `interface`, an index in [`Extent::interfaces`], only the packets of this
-/// interface count.
+impl Trace {
+    /// Returns the number of packets without TCP, or with a header that cannot be read.
+    pub fn others(&self) -> u64 {
+        self.others.values().sum()
+    }
+}
+
+/// Reads a capture. With `interface`, a name in [`Extent::interfaces`] or the number of an
+/// interface without a name, only the packets of this interface count.
 ///
 /// # Errors
 /// The file cannot be read, or does not begin as a capture does.
-pub fn analyse(file: impl Read + Send + 'static, interface: Option<usize>) -> Result<Trace, CaptureError> {
+pub fn analyse(file: impl Read + Send + 'static, interface: Option<&str>) -> Result<Trace, CaptureError> {
     let mut trace = Trace::default();
-    let mut table = Table::default();
+    let mut flows = Flows::default();
+    let mut packets = Packets::default();
     let mut last_ns = 0;
-    trace.extent = capture::read(file, |frame| {
-        if interface.is_some_and(|index| index != frame.interface) {
-            return;
-        }
+    trace.extent = capture::read(file, interface, |frame| {
         last_ns = last_ns.max(frame.at_ns);
-        match parse(frame) {
-            Packet::Tcp(segment) => table.add(frame, &segment),
-            Packet::Fragment => trace.fragments += 1,
+        match packets.parse(frame) {
+            Packet::Tcp(segment) => flows.add(frame, &segment),
+            Packet::Fragment => {}
             Packet::Short => trace.short += 1,
-            Packet::Other => trace.others += 1,
-            Packet::UnknownLink => trace.unknown_links += 1,
+            Packet::Other(header) => *trace.others.entry(header).or_default() += 1,
         }
     })?;
-    table.finish(last_ns);
-    trace.ignored = table.ignored;
-    let all = table.connections.len();
-    trace.connections = at_one_interface(table.connections);
-    trace.hidden = (all - trace.connections.len()) as u64;
+    trace.fragments = packets.fragments.lost();
+    trace.ignored = flows.ignored;
+    let chosen = flows.finish(last_ns);
+    (trace.connections, trace.hidden) = (chosen.connections, chosen.hidden);
     Ok(trace)
-}
-
-/// Keeps each connection at the interface next to the end that sent more data.
-fn at_one_interface(connections: Vec<Connection>) -> Vec<Connection> {
-    let mut kept: Vec<Connection> = Vec::new();
-    let mut by_ends: BTreeMap<[SocketAddr; 2], Vec<usize>> = BTreeMap::new();
-    for connection in connections {
-        let places = by_ends.entry(unordered(connection.ends)).or_default();
-        let is_same = |place: &usize| {
-            let other = &kept[*place];
-            other.interface != connection.interface
-                && other.first_ns <= connection.last_ns
-                && connection.first_ns <= other.last_ns
-        };
-        let same = places.iter().copied().rev().find(is_same);
-        match same {
-            None => {
-                places.push(kept.len());
-                kept.push(connection);
-            }
-            Some(place) if connection.data_begins_ns() < kept[place].data_begins_ns() => {
-                kept[place] = connection;
-            }
-            Some(_) => {}
-        }
-    }
-    kept
 }
 
 #[cfg(test)]

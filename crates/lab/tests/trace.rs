@@ -17,11 +17,7 @@ fn open(file: &str) -> File {
 
 /// Analyses one interface of a file; all if the name is empty.
 fn trace(file: &str, interface: &str) -> Trace {
-    let whole = analyse(open(file), None).expect("a capture");
-    match whole.extent.interfaces.iter().position(|name| name == interface) {
-        Some(index) if !interface.is_empty() => analyse(open(file), Some(index)).expect("a capture"),
-        _ => whole,
-    }
+    analyse(open(file), Some(interface).filter(|it| !it.is_empty())).expect("a capture")
 }
 
 fn rows(table: &str) -> Vec<[String; 5]> {

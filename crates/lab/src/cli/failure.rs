@@ -38,6 +38,8 @@ pub(super) enum Failure {
     Usage(String),
     #[error("{0}")]
     Data(String),
+    #[error("{0}")]
+    Nothing(String),
     #[error("cannot read {}: {}", .0.display(), .1)]
     Read(PathBuf, io::Error),
     #[error(
@@ -83,7 +85,7 @@ impl Failure {
     pub(super) fn code(&self) -> u8 {
         match self {
             Self::Usage(_) | Self::Campaign(CampaignError::TooMany(_)) => USAGE,
-            Self::Read(..) | Self::NoResults(_) => NO_INPUT,
+            Self::Nothing(_) | Self::Read(..) | Self::NoResults(_) => NO_INPUT,
             Self::Campaign(CampaignError::Store(error)) | Self::Store(error) => match error {
                 StoreError::Read(..) => NO_INPUT,
                 StoreError::Foreign { .. } | StoreError::Differ(_) => DATA,

@@ -1,6 +1,7 @@
 //! `rdt-lab trace`: the TCP connections of a capture.
 
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::failure::Failure;
@@ -8,30 +9,34 @@ use super::files::{files, write};
 use super::shell::shell_word;
 use super::{output, talk_all};
 use crate::report::html;
-use crate::trace::{Choice, Trace, analyse, connection, limits, list, remarks, report as page, table};
+use crate::trace::{
+    CaptureError, Choice, Trace, analyse, connection, limits, list, nothing, remarks, report as page, table,
+};
 
 const HELP: &str = "\
-The file is pcap or pcapng, as tcpdump, Wireshark and 'rdt-emu run --pcapng' write it. The table
-has the figures of 'tcptrace -l -r -W' for both directions, then what kept the sender from
-sending faster.
+The file is pcap or pcapng, as tcpdump, Wireshark and 'rdt-emu run --pcapng' write it, plain or
+compressed by gzip. The table has the figures of 'tcptrace -l -r -W' for both directions, then what kept the sender from sending
+faster.
 
 Examples:
   rdt-lab trace file.pcapng                  the table of each connection
   rdt-lab trace file.pcapng --list           one line for each connection
+  tcpdump -w - tcp | rdt-lab trace -         the same for standard input, at its end
   rdt-lab trace file.pcapng --flow 2 -o report.html
   rdt-lab trace file.pcapng --between 10s..12s --export graphs";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(super) struct TraceArgs {
-    /// Capture in pcap or pcapng
+    /// Capture in pcap or pcapng, '-' for standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Analyse only connection N, counted from 1 in the order of their first packets
     #[arg(long, value_name = "N")]
     flow: Option<usize>,
-    /// Analyse only packets of this interface of the file [default: all; of a packet that several
-    /// interfaces have, the one where the data of the sender appeared first]
+    /// Analyse only packets of this interface of the file, by its name, or by its number from 0 if
+    /// it has none [default: all; of a connection that several interfaces have, the one where the
+    /// data of the sender appeared first]
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
     /// Print one line for each connection instead of its table
@@ -54,20 +59,43 @@ pub(super) struct TraceArgs {
 
 /// Analyses the file, or the packets of one of its interfaces.
 fn read(args: &TraceArgs) -> Result<Trace, Failure> {
-    let name = args.file.display();
-    let open = || File::open(&args.file).map_err(|error| Failure::Read(args.file.clone(), error));
-    let failed = |error| Failure::Data(format!("{name}: {error}"));
-    let trace = analyse(open()?, None).map_err(failed)?;
-    let Some(wanted) = &args.interface else { return Ok(trace) };
-    let index = trace.extent.interfaces.iter().position(|it| it == wanted).ok_or_else(|| {
-        let names: Vec<&str> = trace.extent.interfaces.iter().map(String::as_str).collect();
-        Failure::Usage(format!("{name} has no interface '{wanted}': it has '{}'", names.join("', '")))
+    let name = name(&args.file);
+    let wanted = args.interface.as_deref();
+    let analysed = if is_standard_input(&args.file) {
+        analyse(io::stdin(), wanted)
+    } else {
+        let file = File::open(&args.file).map_err(|error| Failure::Read(args.file.clone(), error))?;
+        analyse(file, wanted)
+    };
+    let trace = analysed.map_err(|error| match error {
+        CaptureError::Format | CaptureError::Compressed(_) => Failure::Data(format!("{name}: {error}")),
+        CaptureError::Empty | CaptureError::Read(_) => {
+            Failure::Nothing(format!("nothing to read in {name}: {error}"))
+        }
     })?;
-    analyse(open()?, Some(index)).map_err(failed)
+    let extent = &trace.extent;
+    let indices = 0..extent.interfaces.len();
+    if let Some(wanted) = wanted.filter(|it| !indices.clone().any(|index| extent.is_called(index, it))) {
+        let names: Vec<String> = indices.map(|index| extent.name(index)).collect();
+        return Err(Failure::Usage(format!(
+            "{name} has no interface '{wanted}': it has '{}'",
+            names.join("', '")
+        )));
+    }
+    Ok(trace)
+}
+
+fn is_standard_input(file: &Path) -> bool {
+    file == Path::new("-")
 }
 
 pub(super) fn trace(args: &TraceArgs) -> Result<u8, Failure> {
     let trace = read(args)?;
+    let remarks = remarks(&trace, &name(&args.file));
+    talk_all(&remarks);
+    if let Some(why) = nothing(&trace) {
+        return Err(Failure::Nothing(format!("nothing to analyse in {}: {why}", name(&args.file))));
+    }
     let count = trace.connections.len();
     let chosen = match args.flow {
         None => 0..count,
@@ -77,8 +105,6 @@ pub(super) fn trace(args: &TraceArgs) -> Result<u8, Failure> {
             return Err(Failure::Usage(message));
         }
     };
-    let remarks = remarks(&trace, &name(&args.file));
-    talk_all(&remarks);
     let choice = Choice {
         file: name(&args.file),
         connections: chosen.clone().collect(),
@@ -109,6 +135,9 @@ pub(super) fn trace(args: &TraceArgs) -> Result<u8, Failure> {
 
 /// Returns the name of a file without its folders, so that pages are equal wherever it is.
 fn name(file: &Path) -> String {
+    if is_standard_input(file) {
+        return "standard input".to_owned();
+    }
     file.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
@@ -120,7 +149,7 @@ fn command(args: &TraceArgs) -> String {
         args.interface.as_ref().map_or_else(String::new, |name| format!(" --interface {}", quoted(name)));
     let between =
         args.between.map_or_else(String::new, |(begin, end)| format!(" --between {begin}s..{end}s"));
-    let file = quoted(&name(&args.file));
+    let file = if is_standard_input(&args.file) { "-".to_owned() } else { quoted(&name(&args.file)) };
     format!("rdt-lab trace {file}{flow}{interface}{between} -o report.html")
 }
 

@@ -59,8 +59,8 @@ pub struct Direction {
     pub urgent_bytes: u64,
     /// Maximum segment size of the SYN.
     pub mss: Option<u16>,
-    /// Window scale of the SYN, in bits. 0 if the peer's SYN has none.
-    pub scale: Option<u8>,
+    /// Window scale of the SYN.
+    pub scale: Scale,
     /// True if a segment has the timestamps option.
     pub timestamps: bool,
     /// True if the SYN permits selective acknowledgements.
@@ -110,12 +110,37 @@ pub struct Direction {
     pub highest: Option<u64>,
     /// Latest acknowledgement number, one of the peer's sequence numbers.
     pub last_ack: Option<u64>,
-    /// Right edge of the latest window, as on the wire.
-    pub window_end: u32,
+    /// Sequence number of the SYN as on the wire, or the one before the first number that the
+    /// capture has.
+    pub base: Option<u32>,
     /// Unwraps the sequence numbers of this end.
     pub numbers: Unwrapped,
     /// Bytes that were sent and acknowledged, and their round-trip times.
     pub sequence: Sequence,
+}
+
+/// Window scale of a SYN, in bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Scale {
+    /// The capture lacks the SYN or its option.
+    #[default]
+    Unknown,
+    /// The SYN has no such option.
+    Refused,
+    /// Scale of a first SYN.
+    Asked(u32),
+    /// Scale of a SYN that answers one with a scale.
+    Answered(u32),
+}
+
+impl Scale {
+    /// Returns the number of bits, if the SYN has one.
+    pub fn bits(self) -> Option<u32> {
+        match self {
+            Self::Asked(bits) | Self::Answered(bits) => Some(bits),
+            Self::Unknown | Self::Refused => None,
+        }
+    }
 }
 
 /// Windows that one end advertised, bytes.
@@ -240,12 +265,26 @@ pub(super) struct Sent<'a> {
 }
 
 impl Direction {
+    /// Returns the number of bits by which windows of this end are scaled. `None` if the capture
+    /// lacks the SYN that says it (RFC 7323, section 2.2): both SYN must ask for it, and the second
+    /// one asks only if the first did.
+    pub(super) fn shift(&self, peer: &Self) -> Option<u32> {
+        match (self.scale, peer.scale) {
+            (Scale::Refused, _) | (_, Scale::Refused) => Some(0),
+            (Scale::Answered(bits), _) | (Scale::Asked(bits), Scale::Asked(_) | Scale::Answered(_)) => {
+                Some(bits)
+            }
+            _ => None,
+        }
+    }
+
     /// Returns the window of a segment of this end in bytes, and whether it is scaled.
     pub(super) fn scaled(&self, segment: &Segment, peer: &Self) -> (u32, bool) {
-        let scales = self.scale.is_some() && peer.scale.is_some() && !segment.header.syn;
-        let shift = self.scale.filter(|_| scales).unwrap_or(0);
+        let shift = self.shift(peer).filter(|_| !segment.header.syn);
+        let scales = shift.is_some() && self.scale.bits().is_some() && peer.scale != Scale::Refused;
         let valid = segment.header.ack || segment.header.syn;
-        (if valid { u32::from(segment.header.window_size) << shift } else { 0 }, scales)
+        let window = u32::from(segment.header.window_size) << shift.unwrap_or(0);
+        (if valid { window } else { 0 }, scales)
     }
 
     /// Counts a segment apart from its relation to others.
@@ -260,8 +299,15 @@ impl Direction {
             self.window.scaled += 1;
         }
         self.mss = segment.mss.or(self.mss);
-        self.scale = segment.scale.or(self.scale);
-        self.timestamps |= segment.timestamp;
+        if segment.header.syn {
+            self.scale = match segment.scale {
+                Some(bits) if segment.header.ack => Scale::Answered(bits),
+                Some(bits) => Scale::Asked(bits),
+                None if segment.is_cut => self.scale,
+                None => Scale::Refused,
+            };
+        }
+        self.timestamps |= segment.timestamp.is_some();
         self.sack_permitted |= segment.sack_permitted;
         if segment.data > 0 {
             self.data(sent);

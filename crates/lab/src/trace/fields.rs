@@ -166,9 +166,11 @@ fn data(it: &mut Fields<'_>) {
     it.count("pushed data pkts", "pushed", "", |it| it.pushed);
     it.add("SYN/FIN pkts sent", "", "", |it| Value::Text(format!("{}/{}", it.syns, it.fins)));
     it.add("req 1323 ws/ts", "", "", |it| {
-        Value::Text(format!("{}/{}", flag(it.scale.is_some()), flag(it.timestamps)))
+        Value::Text(format!("{}/{}", flag(it.scale.bits().is_some()), flag(it.timestamps)))
     });
-    it.count("adv wind scale", "window-scale", "", |it| it.scale.unwrap_or(0).into());
+    let [a, b] = it.ends;
+    let shifts = [a.shift(b), b.shift(a)].map(|it| Value::Count(it.unwrap_or(0).into()));
+    it.fields.push(Field { label: "adv wind scale", name: "window-scale", unit: "", values: shifts });
     it.add("req sack", "", "", |it| Value::Text(flag(it.sack_permitted).to_owned()));
     it.count("sacks sent", "", "", |it| it.sacks);
     it.count("urgent data pkts", "urgent", "pkts", |it| it.urgent);

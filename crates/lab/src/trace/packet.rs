@@ -2,17 +2,16 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use etherparse::{EtherType, LaxNetSlice, LaxSlicedPacket, TcpHeader, ip_number};
-use pcap_parser::Linktype;
+use etherparse::{IpFragOffset, LaxIpSlice, TcpHeader, ip_number};
 
 use super::capture::Frame;
+use super::fragments::{Fragment, Fragments};
+use super::headers::Header;
 
-/// Bytes of the headers of both Linux cooked captures, and of BSD's loopback.
-const COOKED: usize = 16;
-const COOKED_2: usize = 20;
-const LOOPBACK: usize = 4;
+/// Limit on the headers below TCP. A packet with more is no packet of a real network.
+const MAX_HEADERS: usize = 32;
 /// Largest window scale (RFC 7323, section 2.3).
-const MAX_SCALE: u8 = 14;
+pub(super) const MAX_SCALE: u32 = 14;
 /// Number of SACK blocks that fit into the options (RFC 2018, section 3).
 const MAX_SACK_BLOCKS: usize = 4;
 
@@ -25,6 +24,8 @@ pub(super) struct Segment {
     pub(super) target: SocketAddr,
     /// Identification of the IPv4 header. `None` with IPv6.
     pub(super) ip_id: Option<u16>,
+    /// Bytes on the wire of the frames that had the segment, with all their headers.
+    pub(super) frame_bytes: u64,
     /// Header without its options.
     pub(super) header: TcpHeader,
     /// Bytes of data that the packet had on the wire.
@@ -33,10 +34,12 @@ pub(super) struct Segment {
     pub(super) missing: u32,
     /// Maximum segment size of a SYN.
     pub(super) mss: Option<u16>,
+    /// True if not all options were captured.
+    pub(super) is_cut: bool,
     /// Window scale of a SYN, in bits.
-    pub(super) scale: Option<u8>,
-    /// True if the segment has the timestamps option.
-    pub(super) timestamp: bool,
+    pub(super) scale: Option<u32>,
+    /// Value and echo of the timestamps option.
+    pub(super) timestamp: Option<u64>,
     /// True if the SYN permits selective acknowledgements.
     pub(super) sack_permitted: bool,
     /// Blocks of selective acknowledgements, `[start, end)`.
@@ -48,83 +51,176 @@ pub(super) struct Segment {
 pub(super) enum Packet {
     /// A TCP segment.
     Tcp(Box<Segment>),
-    /// A fragment of an IP packet. Fragments are not reassembled.
+    /// A fragment of an IP packet whose other fragments have not come yet.
     Fragment,
     /// TCP whose header is damaged, or was not captured whole.
     Short,
-    /// Not TCP over IP.
-    Other,
-    /// A packet whose link type is unknown.
-    UnknownLink,
+    /// A packet without TCP, or one with a header that cannot be read.
+    Other(Header),
 }
 
-/// Reads the headers of a packet. Truncated options count as far as they were captured.
-pub(super) fn parse(frame: &Frame<'_>) -> Packet {
-    // Length of a header that the slices do not include.
-    let (sliced, header) = match frame.link {
-        Linktype::ETHERNET => (LaxSlicedPacket::from_ethernet(frame.bytes).ok(), 0),
-        Linktype::LINUX_SLL => (cooked(frame.bytes, COOKED, COOKED - 2), COOKED),
-        // LINKTYPE_LINUX_SLL2.
-        Linktype(276) => (cooked(frame.bytes, COOKED_2, 0), COOKED_2),
-        // DLT_RAW is 12 on most systems and 14 on OpenBSD.
-        Linktype::RAW | Linktype::IPV4 | Linktype::IPV6 | Linktype(12 | 14) => (ip(frame.bytes, 0), 0),
-        Linktype::NULL | Linktype::LOOP => (ip(frame.bytes, LOOPBACK), LOOPBACK),
-        _ => return Packet::UnknownLink,
-    };
-    let Some(sliced) = sliced else { return Packet::Other };
-    let Some(payload) = sliced.ip_payload() else { return Packet::Other };
-    if payload.ip_number != ip_number::TCP {
-        return Packet::Other;
+/// Bytes behind a header.
+#[derive(Debug, Clone, Copy)]
+struct Part<'a> {
+    /// Captured bytes.
+    bytes: &'a [u8],
+    /// Number of bytes on the wire.
+    length: u32,
+}
+
+impl Part<'_> {
+    /// Returns the part behind this number of bytes. `None` if they were not captured.
+    fn skip(self, count: usize) -> Option<Self> {
+        let bytes = self.bytes.get(count..)?;
+        Some(Self { bytes, length: self.length.saturating_sub(u32::try_from(count).ok()?) })
     }
-    if payload.fragmented {
-        return Packet::Fragment;
+
+    /// Returns the first bytes of this part. A damaged length may be longer than the part.
+    fn limit(self, length: u32) -> Self {
+        let length = length.min(self.length);
+        let captured = usize::try_from(length).unwrap_or(usize::MAX).min(self.bytes.len());
+        Self { bytes: &self.bytes[..captured], length }
     }
-    let skipped = (frame.bytes.len() - header).saturating_sub(payload.payload.len()) + header;
-    let whole = frame.length.saturating_sub(u32::try_from(skipped).unwrap_or(u32::MAX));
-    let (addresses, ip_id, length) = match &sliced.net {
-        Some(LaxNetSlice::Ipv4(net)) => {
-            let it = net.header();
+}
+
+/// IP packet.
+struct Ip<'a> {
+    addresses: (IpAddr, IpAddr),
+    /// Identification of the IPv4 header.
+    id: Option<u16>,
+    /// Number of the protocol behind the header and its extensions.
+    protocol: u8,
+    payload: Part<'a>,
+    /// Identification, and place of the payload in the whole packet, if it is a fragment.
+    fragment: Option<Fragment>,
+}
+
+/// Reader of packets, which puts fragments of IP together.
+#[derive(Debug, Default)]
+pub(super) struct Packets {
+    pub(super) fragments: Fragments,
+}
+
+impl Packets {
+    /// Reads the headers of a packet. Truncated options count as far as they were captured.
+    pub(super) fn parse(&mut self, frame: &Frame<'_>) -> Packet {
+        let length = frame.length.max(u32::try_from(frame.bytes.len()).unwrap_or(u32::MAX));
+        let part = Part { bytes: frame.bytes, length };
+        self.walk(frame, Header::Link(frame.link), part, frame.length.into(), MAX_HEADERS)
+    }
+
+    /// Reads headers from this one on. `frame_bytes` is the length of all frames that had them.
+    fn walk(
+        &mut self,
+        frame: &Frame<'_>,
+        mut header: Header,
+        mut part: Part<'_>,
+        frame_bytes: u64,
+        headers: usize,
+    ) -> Packet {
+        for left in (0..headers).rev() {
+            if header != Header::Ip {
+                let step = header.step(part.bytes);
+                let Some((next, behind)) = step.and_then(|(next, it)| Some((next, part.skip(it)?))) else {
+                    return Packet::Other(header);
+                };
+                (header, part) = (next, behind);
+                continue;
+            }
+            let Some(ip) = ip(part) else { return Packet::Other(header) };
+            let Some(fragment) = &ip.fragment else {
+                if ip.protocol == ip_number::TCP.0 {
+                    return tcp(&ip, frame_bytes);
+                }
+                (header, part) = (Header::Protocol(ip.protocol), ip.payload);
+                continue;
+            };
+            let inner = Header::Protocol(ip.protocol);
+            if ip.protocol != ip_number::TCP.0 && !inner.is_tunnel() {
+                return Packet::Other(inner);
+            }
+            let owner = (frame.interface, ip.addresses, ip.protocol);
+            let Some(whole) = self.fragments.add(owner, fragment, ip.payload.bytes, frame_bytes) else {
+                return Packet::Fragment;
+            };
+            let payload = Part { bytes: &whole.bytes, length: whole.length };
+            if ip.protocol == ip_number::TCP.0 {
+                return tcp(&Ip { payload, ..ip }, whole.frame_bytes);
+            }
+            return self.walk(frame, inner, payload, whole.frame_bytes, left);
+        }
+        Packet::Other(header)
+    }
+}
+
+/// Reads an IP header and its extensions.
+fn ip(part: Part<'_>) -> Option<Ip<'_>> {
+    let (sliced, _) = LaxIpSlice::from_slice(part.bytes).ok()?;
+    let protocol = sliced.payload_ip_number().0;
+    let addresses = (sliced.source_addr(), sliced.destination_addr());
+    match &sliced {
+        LaxIpSlice::Ipv4(packet) => {
+            let it = packet.header();
+            let header = it.slice().len() + packet.extensions().auth.map_or(0, |auth| auth.slice().len());
             // With segmentation offload the length may be 0: the network card writes it later.
-            let length = match it.total_len() {
-                0 => whole,
-                _ => u32::from(it.payload_len().unwrap_or(0)),
+            let whole = match u32::from(it.total_len()) {
+                0 => part,
+                length => part.limit(length),
             };
-            let addresses = (IpAddr::V4(it.source_addr()), IpAddr::V4(it.destination_addr()));
-            (addresses, Some(it.identification()), length)
+            let payload = whole.skip(header)?;
+            let fragment = it.is_fragmenting_payload().then(|| Fragment {
+                id: it.identification().into(),
+                offset: it.fragments_offset(),
+                more: it.more_fragments(),
+                length: payload.length,
+            });
+            Some(Ip { addresses, id: Some(it.identification()), protocol, payload, fragment })
         }
-        Some(LaxNetSlice::Ipv6(net)) => {
-            let it = net.header();
-            let extensions = u32::try_from(net.extensions().slice().len()).unwrap_or(u32::MAX);
-            let length = match it.payload_length() {
-                0 => whole,
-                length => u32::from(length).saturating_sub(extensions),
+        LaxIpSlice::Ipv6(packet) => {
+            const HEADER: u32 = 40;
+            let whole = match u32::from(packet.header().payload_length()) {
+                0 => part,
+                length => part.limit(HEADER + length),
             };
-            ((IpAddr::V6(it.source_addr()), IpAddr::V6(it.destination_addr())), None, length)
+            let extensions = packet.extensions();
+            let payload = whole.skip(HEADER as usize + extensions.slice().len())?;
+            let first = packet.header().next_header().0;
+            let fragment = fragment(first, extensions.slice()).filter(|_| packet.is_payload_fragmented());
+            let fragment = fragment.map(|it| Fragment { length: payload.length, ..it });
+            Some(Ip { addresses, id: None, protocol, payload, fragment })
         }
-        _ => return Packet::Other,
-    };
-    segment(payload.payload, addresses, ip_id, length).map_or(Packet::Short, |it| Packet::Tcp(Box::new(it)))
+    }
 }
 
-/// Slices a packet after a header of Linux cooked captures of this length, which has the protocol
-/// number at an offset.
-fn cooked(bytes: &[u8], length: usize, at: usize) -> Option<LaxSlicedPacket<'_>> {
-    let kind = u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]);
-    Some(LaxSlicedPacket::from_ether_type(EtherType(kind), bytes.get(length..)?))
+/// Finds the fragment header among extensions of IPv6 (RFC 8200, section 4). Etherparse's iterator
+/// reads beyond extensions that were not captured whole.
+fn fragment(mut kind: u8, mut extensions: &[u8]) -> Option<Fragment> {
+    while let [next, length, ..] = *extensions {
+        if let Some(header) = extensions.first_chunk::<8>().filter(|_| kind == ip_number::IPV6_FRAG.0) {
+            let place = u16::from_be_bytes([header[2], header[3]]);
+            return Some(Fragment {
+                id: u32::from_be_bytes([header[4], header[5], header[6], header[7]]),
+                offset: IpFragOffset::try_new(place >> 3).ok()?,
+                more: place & 1 == 1,
+                length: 0,
+            });
+        }
+        let length = usize::from(length);
+        let skipped = if kind == ip_number::AUTH.0 { (length + 2) * 4 } else { (length + 1) * 8 };
+        (kind, extensions) = (next, extensions.get(skipped..)?);
+    }
+    None
 }
 
-/// Slices an IP packet after a header of this length.
-fn ip(bytes: &[u8], length: usize) -> Option<LaxSlicedPacket<'_>> {
-    LaxSlicedPacket::from_ip(bytes.get(length..)?).ok()
+/// Reads the segment in an IP packet.
+fn tcp(ip: &Ip<'_>, frame_bytes: u64) -> Packet {
+    segment(ip, frame_bytes).map_or(Packet::Short, |it| Packet::Tcp(Box::new(it)))
 }
 
 /// Reads the TCP header and as many options as were captured.
-fn segment(
-    bytes: &[u8],
-    (source, target): (IpAddr, IpAddr),
-    ip_id: Option<u16>,
-    length: u32,
-) -> Option<Segment> {
+fn segment(ip: &Ip<'_>, frame_bytes: u64) -> Option<Segment> {
+    let Part { bytes, length } = ip.payload;
+    let (source, target) = ip.addresses;
     let (fixed, rest) = bytes.split_first_chunk::<{ TcpHeader::MIN_LEN }>()?;
     let header_length = usize::from(fixed[12] >> 4) * 4;
     let options = header_length.checked_sub(TcpHeader::MIN_LEN)?;
@@ -137,13 +233,15 @@ fn segment(
     let mut segment = Segment {
         source: SocketAddr::new(source, header.source_port),
         target: SocketAddr::new(target, header.destination_port),
-        ip_id,
+        ip_id: ip.id,
+        frame_bytes,
         header,
         data,
         missing: data.saturating_sub(captured),
         mss: None,
+        is_cut: rest.len() < options,
         scale: None,
-        timestamp: false,
+        timestamp: None,
         sack_permitted: false,
         sack: Vec::new(),
     };
@@ -168,14 +266,14 @@ fn read_options(mut bytes: &[u8], segment: &mut Segment) {
         let Some(value) = bytes.get(2..length) else { return };
         match (kind, value) {
             (2, [high, low]) => segment.mss = Some(u16::from_be_bytes([*high, *low])),
-            (3, [shift]) => segment.scale = Some((*shift).min(MAX_SCALE)),
+            (3, [shift]) => segment.scale = Some(u32::from(*shift).min(MAX_SCALE)),
             (4, []) => segment.sack_permitted = true,
             (5, blocks) => {
                 let edge = |at: &[u8]| u32::from_be_bytes([at[0], at[1], at[2], at[3]]);
                 let blocks = blocks.chunks_exact(8).map(|block| (edge(&block[..4]), edge(&block[4..])));
                 segment.sack = blocks.take(MAX_SACK_BLOCKS).collect();
             }
-            (8, _) => segment.timestamp = true,
+            (8, value) => segment.timestamp = value.first_chunk().map(|it| u64::from_be_bytes(*it)),
             _ => {}
         }
         bytes = &bytes[length..];

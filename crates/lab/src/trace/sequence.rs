@@ -222,6 +222,30 @@ impl Sequence {
         }
     }
 
+    /// Returns the number of ranges that are remembered.
+    pub fn ranges(&self) -> usize {
+        self.unacked.len() + self.acked.len()
+    }
+
+    /// Takes the oldest segment, or the lowest hole, for acknowledged. Returns false if one range
+    /// at most is left of each.
+    pub fn forget(&mut self) -> bool {
+        if self.acked.len() > 1 {
+            let lowest = self.acked.pop_first().zip(self.acked.pop_first());
+            if let Some(((start, end), (_, last))) = lowest {
+                self.acked.insert(start, end.max(last));
+            }
+            return true;
+        }
+        if self.unacked.len() < 2 {
+            return false;
+        }
+        if let Some((start, sent)) = self.unacked.pop_first() {
+            self.add_acked(start, sent.end);
+        }
+        true
+    }
+
     /// Applies an acknowledgement. `may_be_duplicate` is true for an ACK without data that repeats
     /// the number and the window of the latest one.
     pub fn acknowledged(&mut self, ack: u64, at_ns: u64, may_be_duplicate: bool) -> Ack {

@@ -6,6 +6,8 @@ use super::*;
 
 mod counts;
 mod files;
+mod headers;
+mod interfaces;
 mod limits;
 
 const SYN: u8 = 2;

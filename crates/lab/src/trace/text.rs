@@ -1,15 +1,20 @@
 //! A trace as text for a terminal, and as JSON.
 
+use std::cmp::Reverse;
+
 use serde_json::{Map, Value as Json, json};
 
 use super::Trace;
 use super::capture::Torn;
-use super::connection::{Connection, MAX_CONNECTIONS, MAX_EVENTS};
+use super::connection::Connection;
 use super::fields::{Field, Value, fields};
+use super::flows::{MAX_CONNECTIONS, MAX_EVENTS};
 use super::sequence::seconds;
 use super::timeline::{Stall, timeline};
 use crate::report::put;
 
+/// Number of kinds of packets without TCP that are named.
+const MAX_KINDS: usize = 6;
 /// Number of stalls of a direction that are printed.
 const MAX_STALLS: usize = 20;
 
@@ -22,13 +27,9 @@ pub fn remarks(trace: &Trace, file: &str) -> Vec<String> {
          'editcap -c {MAX_EVENTS}' splits the file"
     );
     let counts = [
-        (trace.others, "packets are not TCP over IP"),
-        (
-            trace.unknown_links,
-            "packets are left out, because their link type is none of Ethernet, raw IP, Linux cooked and BSD loopback",
-        ),
-        (trace.extent.unplaced, "packets have no time or no interface, so they are left out"),
-        (trace.fragments, "IP fragments are not put together, so their segments are missing"),
+        (trace.extent.unplaced, "packets have no interface, so they are left out"),
+        (trace.extent.timeless, "packets have no time, so they count at the time of the packet before them"),
+        (trace.fragments, "IP fragments are left out, because the rest of their packets is missing"),
         (trace.short, "TCP packets have no whole header, so they are left out"),
         (trace.ignored, &ignored),
         (
@@ -38,7 +39,8 @@ pub fn remarks(trace: &Trace, file: &str) -> Vec<String> {
         (trace.connections.iter().map(|it| it.omitted).sum(), &omitted),
     ];
     let counted = counts.iter().filter(|(count, _)| *count > 0);
-    let mut out: Vec<String> = counted.map(|(count, what)| format!("{count} {what}")).collect();
+    let mut out: Vec<String> = others(trace).into_iter().collect();
+    out.extend(counted.map(|(count, what)| format!("{count} {what}")));
     if let Some(Torn { offset, ends }) = trace.extent.torn {
         let what = if ends { "it ends within a packet or block" } else { "a block is damaged" };
         out.push(format!(
@@ -47,6 +49,30 @@ pub fn remarks(trace: &Trace, file: &str) -> Vec<String> {
         ));
     }
     out
+}
+
+/// Returns a sentence about the packets without TCP that can be read, which names the most frequent
+/// kinds.
+fn others(trace: &Trace) -> Option<String> {
+    let mut kinds: Vec<_> = trace.others.iter().collect();
+    kinds.sort_by_key(|(_, count)| Reverse(**count));
+    let all = trace.others();
+    let named: Vec<String> =
+        kinds.iter().take(MAX_KINDS).map(|(kind, count)| format!("{count} {kind}")).collect();
+    let rest = kinds.len().saturating_sub(MAX_KINDS);
+    let more = if rest > 0 { format!(", {rest} other kinds") } else { String::new() };
+    (all > 0).then(|| format!("{all} packets are not TCP, or not readable: {}{more}", named.join(", ")))
+}
+
+/// Returns the sentence for a capture without a connection. `None` if it has one.
+pub fn nothing(trace: &Trace) -> Option<String> {
+    if !trace.connections.is_empty() {
+        return None;
+    }
+    Some(match trace.extent.packets {
+        0 => "it has no packets".to_owned(),
+        packets => format!("none of its {packets} packets is of a TCP connection"),
+    })
 }
 
 /// Returns one line for each connection.
@@ -76,8 +102,10 @@ pub fn table(trace: &Trace, index: usize) -> String {
     let mut out = format!("TCP connection {}:\n", index + 1);
     put!(out, "\thost a:        {}\n\thost b:        {}\n", it.ends[0], it.ends[1]);
     put!(out, "\tcomplete conn: {}\n", completeness(it));
-    if let Some(name) = trace.extent.interfaces.get(it.interface).filter(|name| !name.is_empty()) {
-        put!(out, "\tinterface:     {name}\n");
+    match &interfaces(trace, it)[..] {
+        [] => {}
+        [name] => put!(out, "\tinterface:     {name}\n"),
+        names => put!(out, "\tinterfaces:    {}\n", names.join(", ")),
     }
     put!(out, "\telapsed time:  {:.6} s\n", seconds(it.last_ns - it.first_ns));
     put!(out, "\ttotal packets: {}\n", it.directions[0].packets + it.directions[1].packets);
@@ -121,6 +149,12 @@ pub fn limits(trace: &Trace, index: usize) -> String {
     out
 }
 
+/// Returns the names of the interfaces whose packets a connection has.
+fn interfaces(trace: &Trace, connection: &Connection) -> Vec<String> {
+    let names = connection.interfaces.iter().map(|interface| trace.extent.name(*interface));
+    names.filter(|name| !name.is_empty()).collect()
+}
+
 fn completeness(it: &Connection) -> String {
     let [a, b] = &it.directions;
     if a.resets + b.resets > 0 {
@@ -129,7 +163,8 @@ fn completeness(it: &Connection) -> String {
     if a.syns.min(b.syns) > 0 && a.fins.min(b.fins) > 0 {
         return "yes".to_owned();
     }
-    let note = if a.syns.min(b.syns) == 0 { "; without the handshake windows are not scaled" } else { "" };
+    let is_unknown = a.shift(b).is_none() || b.shift(a).is_none();
+    let note = if is_unknown { "; without the handshake the window scale is unknown" } else { "" };
     format!("no (SYNs: {}, FINs: {}){note}", a.syns + b.syns, a.fins + b.fins)
 }
 
@@ -158,7 +193,7 @@ pub fn connection(trace: &Trace, index: usize) -> Json {
     json!({
         "flow": index + 1,
         "ends": it.ends.map(|end| end.to_string()),
-        "interface": trace.extent.interfaces.get(it.interface).filter(|name| !name.is_empty()),
+        "interfaces": interfaces(trace, it),
         "duration_s": seconds(it.last_ns - it.first_ns),
         "directions": directions,
     })

@@ -7,7 +7,8 @@
 use serde_json::{Value as Json, json};
 
 use super::connection::{Connection, Event};
-use super::direction::Kind;
+use super::direction::{Direction, Kind};
+use super::packet::MAX_SCALE;
 use super::sequence::{Ack, number, seconds};
 
 /// Shortest pause between data that is a stall, seconds and mean round-trip times.
@@ -89,6 +90,9 @@ pub struct Timeline {
     pub stalls: Vec<Stall>,
     /// True if the capture was made at this end, or nearer to it than to the peer.
     pub is_near: bool,
+    /// Least number of bits by which the peer's windows must be scaled for the bytes in flight to
+    /// fit, if the capture lacks the SYN that says the number.
+    pub unknown_scale: Option<u32>,
     /// Largest window of the peer while it was the limit, bytes.
     pub window: u64,
     /// Smallest round-trip time, seconds.
@@ -132,7 +136,11 @@ impl Timeline {
             format!("{:.1} % {}{doubt}", self.share(limit) * 100.0, limit.name())
         });
         let mut out = vec![format!("{name}: {}", parts.collect::<Vec<_>>().join(", "))];
-        if self.share(Limit::Window) >= 0.05 && self.rtt_s > 0.0 {
+        if let Some(least) = self.unknown_scale {
+            let least = if least > 0 { format!(" (at least {least} bits)") } else { String::new() };
+            out.push(format!("{name}: the capture lacks the handshake with the window scale of its peer{least}, so only windows of 0 count as a limit"));
+        }
+        if self.share(Limit::Window) >= 0.05 && self.rtt_s > 0.0 && self.window > 0 {
             out.push(format!(
                 "{name}: the window of its peer, at most {} bytes while it binds, allows {:.3} Mbit/s at a round trip of {:.1} ms",
                 self.window,
@@ -167,6 +175,7 @@ impl Timeline {
             "outstanding-mean_bytes": self.outstanding(),
             "stalls": stalls.collect::<Vec<_>>(),
             "near": self.is_near,
+            "window-scale-known": self.unknown_scale.is_none(),
         })
     }
 }
@@ -185,6 +194,8 @@ struct State {
     acked: u64,
     /// Right edge of the peer's window. 0 before the first one.
     edge: u64,
+    /// True if the scale of the peer's windows is unknown, so that only window 0 is a limit.
+    is_unscaled: bool,
     /// Acknowledgement number that ends the current loss recovery.
     recovery: Option<u64>,
     /// True if the latest data was a short segment with PSH.
@@ -256,7 +267,8 @@ impl State {
         let Some(ack) = event.ack else { return };
         self.is_open |= !event.control;
         self.acked = self.acked.max(ack);
-        self.edge = self.edge.max(ack + u64::from(event.window));
+        let window = if self.is_unscaled { u64::MAX - ack } else { event.window.into() };
+        self.edge = self.edge.max(ack + window);
         if event.window == 0 && ack >= self.acked {
             self.edge = ack;
         }
@@ -270,6 +282,15 @@ impl State {
     }
 }
 
+/// Returns the least number of bits by which a peer's windows must be scaled, if the capture lacks
+/// the SYN that says the number.
+fn unknown_scale(mine: &Direction, peer: &Direction) -> Option<u32> {
+    // A sample of the bytes in flight is one byte too large.
+    let flight = mine.flight.most.saturating_sub(1);
+    let fits = |bits: &u32| flight <= u64::from(peer.window.most) << bits;
+    peer.shift(mine).is_none().then(|| (0..MAX_SCALE).find(fits).unwrap_or(MAX_SCALE))
+}
+
 /// Returns the limits on what an end of a connection sent, 0 or 1.
 pub fn timeline(connection: &Connection, sender: usize) -> Timeline {
     let (mine, peer) = (&connection.directions[sender], &connection.directions[1 - sender]);
@@ -278,12 +299,19 @@ pub fn timeline(connection: &Connection, sender: usize) -> Timeline {
         // Next to the sender, the time from data to its ACK includes the path.
         is_near: ours >= theirs,
         rtt_s: ours.max(theirs),
+        unknown_scale: unknown_scale(mine, peer),
         ..Timeline::default()
     };
     // With offload the largest packet of the capture has many segments.
     let segment = mine.largest.min(peer.mss.map_or(u32::MAX, u32::from)).max(1);
-    let mut state =
-        State { sender, segment: u64::from(segment), rtt_s: ours, shortest_s: ours, ..State::default() };
+    let mut state = State {
+        sender,
+        segment: u64::from(segment),
+        is_unscaled: out.unknown_scale.is_some(),
+        rtt_s: ours,
+        shortest_s: ours,
+        ..State::default()
+    };
     let mean = mine.sequence.rtt.mean().max(out.rtt_s);
     let mut pause = Pause { threshold_s: (STALL_ROUND_TRIPS * mean).max(MIN_STALL_S), ..Pause::default() };
     let mut last_ns = connection.first_ns;

@@ -14,3 +14,4 @@ mod schema;
 mod stopping;
 mod store;
 mod sweep;
+mod trace;

@@ -8,7 +8,7 @@ use crate::report::scale::Unit;
 fn handshake_gives_options_and_round_trip() {
     let connection = TestTransfer::new().connection();
     let [a, b] = &connection.directions;
-    assert_eq!((a.mss, a.scale, a.sack_permitted, a.timestamps), (Some(1460), Some(0), true, true));
+    assert_eq!((a.mss, a.scale.bits(), a.sack_permitted, a.timestamps), (Some(1460), Some(0), true, true));
     assert_eq!(a.handshake_ns, Some(50_000_000));
     assert_eq!(b.handshake_ns, Some(0));
     assert_eq!((a.syns, b.syns, a.pure_acks), (1, 1, 1));
@@ -140,6 +140,38 @@ fn reused_ports_are_new_connections() {
         lines.starts_with("  1: 10.0.0.1:40000 - 10.0.0.2:80  0.160 s, 5 packets > 3 packets <"),
         "{lines}"
     );
+}
+
+/// Returns the number of connections if this follows a transfer on the same ports.
+fn with(change: impl Fn(&mut TestTransfer)) -> usize {
+    let mut transfer = TestTransfer::new();
+    transfer.data(60, 0).ack(110, 1);
+    change(&mut transfer);
+    transfer.trace().connections.len()
+}
+
+#[test]
+fn syn_begins_connection_by_its_number() {
+    let other = |it: &mut TestTransfer| it.push(1000, 0, 700_000, None, SYN, 0, syn_options());
+    let again = |it: &mut TestTransfer| it.push(1000, 0, 0, None, SYN, 0, syn_options());
+    assert_eq!(with(other), 2, "without FIN");
+    assert_eq!(with(|it| it.push(1000, 0, 0_u32.wrapping_sub(9), None, SYN, 0, syn_options())), 2, "below");
+    assert_eq!(with(again), 1, "a retransmission");
+    for flag in [FIN, 4] {
+        let closed = |it: &mut TestTransfer| it.push(900, 1, 1, Some(1001), flag, 0, Vec::new());
+        assert_eq!(with(|it| (closed(it), again(it)).1), 2, "after FIN or RST");
+    }
+    // Ten minutes of silence end no connection.
+    assert_eq!(with(|it| _ = it.data(600_000, 1)), 1);
+}
+
+#[test]
+fn reuse_shows_in_capture_without_syn() {
+    let mut transfer = TestTransfer::new();
+    transfer.push(1000, 1, 700_000, Some(700_001), SYN, 0, syn_options());
+    assert_eq!(transfer.trace().connections.len(), 1, "an answer to no SYN of the capture");
+    transfer.packets.retain(|it| it.from == 1);
+    assert_eq!(transfer.trace().connections.len(), 2, "one direction alone");
 }
 
 /// Metrics of captures have no unit beside their names: it follows from the name.

@@ -85,3 +85,67 @@ fn timeout_is_recovery() {
     assert!(timeline.share(Limit::Recovery) > 0.9, "{timeline:?}");
     assert_eq!(timeline.stalls.first().map(|stall| stall.cause), Some(Limit::Recovery));
 }
+
+/// Fills a window of 10,000 bytes, as the header has it.
+fn filled(skipped: usize) -> Timeline {
+    let mut transfer = TestTransfer::new();
+    transfer.packets[1].window = 10_000;
+    for trip in 0..20 {
+        (0..10).for_each(|n| {
+            transfer.data(50 + u64::from(trip) * 50, trip * 10 + n);
+        });
+        transfer.ack(100 + u64::from(trip) * 50, trip * 10 + 10).window(10_000);
+    }
+    transfer.packets.drain(..skipped);
+    let connection = transfer.connection();
+    timeline(&connection, connection.sender())
+}
+
+#[test]
+fn window_of_unknown_scale_is_no_limit() {
+    assert!(filled(0).share(Limit::Window) > 0.9);
+    assert!(filled(1).share(Limit::Window) > 0.9, "the SYN-ACK alone says the scale");
+    let unknown = filled(2);
+    assert_eq!((unknown.share(Limit::Window), unknown.unknown_scale), (0.0, Some(0)));
+    let sentence = "a: the capture lacks the handshake with the window scale of its peer, so only \
+                    windows of 0 count as a limit";
+    assert!(unknown.sentences("a").iter().any(|it| it == sentence), "{:?}", unknown.sentences("a"));
+}
+
+#[test]
+fn flight_above_window_proves_scale() {
+    let mut transfer = TestTransfer::new();
+    transfer.data(60, 0).ack(110, 1);
+    (1..41).for_each(|n| {
+        transfer.data(110, n);
+    });
+    transfer.ack(160, 41).ack(161, 41).window(0);
+    transfer.data(5000, 41);
+    transfer.packets.drain(..2);
+    for it in &mut transfer.packets {
+        it.window = it.window.min(1000);
+    }
+    let timeline = timeline(&transfer.connection(), 0);
+    assert_eq!(timeline.unknown_scale, Some(6), "40,000 bytes in 1,000");
+    assert!(timeline.sentences("a").iter().any(|it| it.contains("(at least 6 bits)")));
+    assert!(timeline.share(Limit::Window) > 0.9, "window 0 has no scale: {timeline:?}");
+}
+
+/// 44 bytes of each packet have the first option of a SYN, but not its window scale.
+#[test]
+fn scale_of_cut_options_is_unknown() {
+    let mut transfer = TestTransfer::new();
+    transfer.data(60, 0).ack(110, 1);
+    let trace = read_bytes(pcap(RAW, &transfer.ipv4(), 44));
+    let [a, b] = &trace.connections[0].directions;
+    assert_eq!((a.mss, a.shift(b), b.shift(a)), (Some(1460), None, None));
+}
+
+#[test]
+fn refused_scale_is_known() {
+    let mut transfer = TestTransfer::new();
+    transfer.packets[1].options = vec![2, 4, 5, 180];
+    transfer.data(60, 0).ack(110, 1);
+    let [a, b] = &transfer.connection().directions;
+    assert_eq!((a.shift(b), b.shift(a)), (Some(0), Some(0)));
+}
