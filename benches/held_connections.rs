@@ -44,7 +44,7 @@ fn main() -> Result<(), Failure> {
 /// Runs the server, starts the client's process, and prints memory at each of its steps.
 async fn server() -> Result<(), Failure> {
     let identity = generate_key()?;
-    let endpoint = Endpoint::bind((Ipv4Addr::LOCALHOST, 0).into(), EndpointConfig::new()?)?;
+    let endpoint = Endpoint::bind((Ipv4Addr::LOCALHOST, 0), EndpointConfig::default())?;
     let address = endpoint.local_addr();
     let key = identity.public().to_string();
     let listener = endpoint.listen(Listen::new(identity))?;
@@ -144,7 +144,7 @@ async fn client(server: &str) -> Result<(), Failure> {
     let (address, key) = (address.parse::<SocketAddr>()?, key.parse::<rdt_crypto::PublicKey>()?);
     let connections = u32::try_from(argument("--connections", 10_000))?;
     let held = Duration::from_secs(argument("--seconds", 600));
-    let endpoint = Arc::new(Endpoint::bind((Ipv4Addr::LOCALHOST, 0).into(), EndpointConfig::new()?)?);
+    let endpoint = Arc::new(Endpoint::bind((Ipv4Addr::LOCALHOST, 0), EndpointConfig::default())?);
     let payload: Arc<[u8]> =
         (0..argument("--bytes", 1_000_000)).map(|i| ((i * 31) >> 3).to_le_bytes()[0]).collect();
     let crc = crc32fast::hash(&payload);

@@ -4,10 +4,8 @@
 use std::time::Duration;
 
 use rdt::emulator::{Bitrate, Loss, Path, PathConfig, Probability, QueueSize};
-use rdt::server::{LinkMode, ServerConfig};
-use rdt::sim::{Scenario, Simulation};
-use rdt::transport::{ReceiverConfig, SenderConfig};
-use rdt::udp::clock;
+use rdt::sim::{LinkMode, Scenario, ServerConfig, Simulation};
+use rdt::{ReceiverConfig, SenderConfig, clock};
 
 const ROUNDS: usize = 5;
 const BYTES: u64 = 1 << 28;

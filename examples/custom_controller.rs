@@ -5,11 +5,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rdt::congestion::{AckEvent, Algorithm, CongestionEvent, Controller, Start};
 use rdt::emulator::{Bitrate, Loss, Path, PathConfig, Probability, QueueSize};
-use rdt::server::{LinkMode, ServerConfig};
-use rdt::sim::Simulation;
-use rdt::transport::congestion::{AckEvent, Algorithm, CongestionEvent, Controller, Start};
-use rdt::transport::{ReceiverConfig, SenderConfig};
+use rdt::sim::{LinkMode, ServerConfig, Simulation};
+use rdt::{ReceiverConfig, SenderConfig};
 
 const BYTES: u64 = 50_000_000;
 const MEGABITS: f64 = 400.0;

@@ -1,7 +1,7 @@
 //! Echo of an encrypted stream over tokio: a server, and a client that sends its standard input.
 //!
-//! `cargo run --features tokio --example echo -- serve 127.0.0.1:7300` prints the key for
-//! `cargo run --features tokio --example echo -- 127.0.0.1:7300 KEY`. Without arguments both sides
+//! `cargo run --features tokio,emulator --example echo -- serve 127.0.0.1:7300` prints the key for
+//! the other side: `... --example echo -- 127.0.0.1:7300 KEY`. Without arguments both sides
 //! run in this process, over an emulated path with 5 % loss.
 
 use std::error::Error;
@@ -38,13 +38,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["serve", address] => {
             let identity = generate_key()?;
-            let endpoint = Endpoint::bind(address.parse()?, EndpointConfig::new()?)?;
+            let endpoint = Endpoint::bind(address, EndpointConfig::default())?;
             println!("{} {}", endpoint.local_addr(), identity.public());
             serve(endpoint.listen(Listen::new(identity))?).await
         }
-        [address, key] => {
-            talk(rdt::tokio::connect(address.parse()?, Connect::to(key.parse()?)).await?, stdin()).await
-        }
+        [address, key] => talk(rdt::tokio::connect(address, Connect::to(key.parse()?)).await?, stdin()).await,
         [] => {
             let network = Network::new("rtt 20ms loss 5%", 7)?;
             let (identity, server) = (generate_key()?, Endpoint::on_network(&network)?);

@@ -9,15 +9,13 @@ use std::io;
 use std::net::Shutdown;
 
 use rdt::blocking::{Endpoint, connect};
-use rdt::transport::Confirm;
-use rdt::{Connect, EndpointConfig, Listen, generate_key};
+use rdt::{Confirm, Connect, ConnectionConfig, EndpointConfig, Listen, generate_key};
 
 fn receive(address: &str, path: &str) -> Result<(), Box<dyn Error>> {
     let identity = generate_key()?;
-    let endpoint = Endpoint::bind(address.parse()?, EndpointConfig::new()?)?;
+    let endpoint = Endpoint::bind(address, EndpointConfig::default())?;
     println!("{} {}", endpoint.local_addr(), identity.public());
-    let mut listen = Listen::new(identity);
-    listen.responder.config.confirm = Confirm::ByApplication;
+    let listen = Listen::new(identity).config(ConnectionConfig::default().confirm(Confirm::ByApplication));
     let mut stream = endpoint.listen(listen)?.accept()?;
     let mut file = File::create(path)?;
     let bytes = io::copy(&mut stream, &mut file)?;
@@ -32,7 +30,7 @@ fn receive(address: &str, path: &str) -> Result<(), Box<dyn Error>> {
 
 fn send(address: &str, key: &str, path: &str) -> Result<(), Box<dyn Error>> {
     let mut file = File::open(path)?;
-    let mut stream = connect(address.parse()?, Connect::to(key.parse()?))?;
+    let mut stream = connect(address, Connect::to(key.parse()?))?;
     io::copy(&mut file, &mut stream)?;
     stream.shutdown(Shutdown::Write)?;
     println!("{} bytes are stored at {:?}", stream.delivered()?, stream.peer_addr());

@@ -7,8 +7,8 @@ use std::net::UdpSocket;
 use std::thread;
 use std::time::Duration;
 
+use rdt::clock;
 use rdt::emulator::{Bitrate, Direction, Loss, Path, PathConfig, Probability};
-use rdt::udp::clock;
 
 const PINGS: u8 = 20;
 const TIMEOUT: Duration = Duration::from_millis(100);

@@ -8,7 +8,7 @@ use std::error::Error;
 fn main() -> Result<(), Box<dyn Error>> {
     let [address, directory] =
         env::args().skip(1).collect::<Vec<_>>().try_into().map_err(|_| "usage: ADDRESS:PORT DIRECTORY")?;
-    let receiver = rdt::FileReceiver::bind(address.parse()?)?;
+    let receiver = rdt::FileReceiver::bind(&address)?;
     // A secret for the sender: who has it may send.
     println!("{}", receiver.ticket()?);
     let received = receiver.receive_into(&directory)?;

@@ -4,11 +4,10 @@
 
 use std::time::Duration;
 
+use rdt::congestion::Algorithm;
 use rdt::emulator::{Bitrate, Path, PathConfig, QueueSize};
-use rdt::server::{LinkMode, ServerConfig};
-use rdt::sim::{Recorder, Simulation};
-use rdt::transport::congestion::Algorithm;
-use rdt::transport::{ReceiverConfig, SenderConfig};
+use rdt::sim::{LinkMode, Recorder, ServerConfig, Simulation};
+use rdt::{ReceiverConfig, SenderConfig};
 
 /// More bytes than the link transmits in the time below, so that both senders are busy to the end.
 const BYTES: u64 = 1_000_000_000;

@@ -18,12 +18,10 @@ mod send;
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use rdt_endpoint::StreamError;
-use rdt_trust::{Surroundings, TrustError};
-use rdt_udp::clock;
+use rdt_trust::TrustError;
 
 pub use handle::TransferHandle;
 pub use receive::{FileReceiver, Received};
@@ -69,11 +67,6 @@ fn bits_per_s(bytes: u64, elapsed: Duration) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "a rate has a few digits")]
     let bits = bytes as f64 * 8.0;
     bits / elapsed.as_secs_f64().max(1e-9)
-}
-
-/// A library prints nothing.
-fn surroundings() -> Surroundings {
-    Surroundings { say: Arc::new(|_| {}), warn: Arc::new(|_| {}), unix_time_s: Arc::new(clock::unix_time_s) }
 }
 
 #[cfg(test)]

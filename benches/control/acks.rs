@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
+use rdt::congestion::Algorithm;
 use rdt::emulator::{Bitrate, Loss, PathConfig, QueueLimit};
-use rdt::transport::congestion::Algorithm;
 
 use crate::run::{Run, native, path};
 use crate::verdict;

@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
+use rdt::congestion::Algorithm;
 use rdt::emulator::{Jitter, Loss, Outage, Path, PathConfig, Probability};
-use rdt::transport::congestion::Algorithm;
-use rdt::transport::{LossDetection, SenderConfig, SenderStats};
+use rdt::transport::LossDetection;
+use rdt::{SenderConfig, SenderStats};
 
 use crate::run::{IP_UDP, Run, native, path};
 use crate::verdict;

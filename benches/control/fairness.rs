@@ -6,8 +6,8 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use rdt::transport::SenderConfig;
-use rdt::transport::congestion::Algorithm;
+use rdt::SenderConfig;
+use rdt::congestion::Algorithm;
 
 use crate::run::{Run, Running, native, path};
 use crate::verdict;

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use rdt::SenderConfig;
 use rdt::emulator::{Loss, PathConfig, Probability};
-use rdt::transport::SenderConfig;
 
 use crate::run::{Run, path};
 use crate::verdict;

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
+use rdt::congestion::Algorithm;
 use rdt::emulator::{CoDelConfig, Discipline, Loss, QueueLimit};
 use rdt::sim::WindowRecorder;
-use rdt::transport::congestion::Algorithm;
 
 use crate::run::{Run, Running, native, path};
 use crate::verdict;

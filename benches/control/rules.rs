@@ -4,9 +4,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use rdt::congestion::Algorithm;
 use rdt::emulator::{Loss, Probability, QueueLimit};
-use rdt::transport::congestion::Algorithm;
-use rdt::transport::{LossDetection, Observer, SenderConfig, Trace};
+use rdt::transport::LossDetection;
+use rdt::{Observer, SenderConfig, Trace};
 
 use crate::run::{Run, native, path};
 use crate::verdict;

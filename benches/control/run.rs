@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
+use rdt::congestion::Algorithm;
 use rdt::emulator::{Bitrate, Path, PathConfig, QueueSize};
-use rdt::server::{LinkMode, ServerConfig};
-use rdt::sim::{NodeId, Simulation, WireId};
-use rdt::transport::congestion::Algorithm;
-use rdt::transport::{Observer, ReceiverConfig, SenderConfig, SenderStats};
+use rdt::sim::{LinkMode, NodeId, ServerConfig, Simulation, WireId};
+use rdt::{Observer, ReceiverConfig, SenderConfig, SenderStats};
 
 /// Bytes of the IP and UDP headers.
 pub(crate) const IP_UDP: u32 = 28;

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
+use rdt::congestion::Algorithm;
 use rdt::emulator::{GilbertElliott, Loss, Mtu, Outage, Path, PathConfig, Probability};
-use rdt::server::{LinkMode, ServerConfig};
-use rdt::sim::{ReadPolicy, Simulation};
-use rdt::transport::congestion::Algorithm;
-use rdt::transport::{LossDetection, ReceiverConfig, SenderConfig};
+use rdt::sim::{LinkMode, ReadPolicy, ServerConfig, Simulation};
+use rdt::transport::LossDetection;
+use rdt::{ReceiverConfig, SenderConfig};
 
 use crate::run::{Run, Running, native, path};
 use crate::verdict;

@@ -181,7 +181,7 @@ fn goes_on(end: &Receiver<()>, time: Duration) -> bool {
 fn open_repeatedly(address: SocketAddr, end: &Receiver<()>) -> io::Result<Vec<Option<Duration>>> {
     let mut times = Vec::new();
     while goes_on(end, OPEN_INTERVAL) {
-        let endpoint = Endpoint::bind(([127, 0, 0, 1], 0).into(), EndpointConfig::new()?)?;
+        let endpoint = Endpoint::bind("127.0.0.1:0", EndpointConfig::default())?;
         let connect = Connect::trusting(|_| true).identity(generate_key()?);
         let start = clock::now();
         let opened = endpoint.connect_timeout(address, connect, OPEN_TIME);

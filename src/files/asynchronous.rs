@@ -1,7 +1,7 @@
 //! File transfers for tokio. Files block, so a transfer runs on a thread of the runtime for calls
 //! that block.
 
-use std::net::SocketAddr;
+use std::net::ToSocketAddrs;
 use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl FileReceiver {
     ///
     /// # Errors
     /// [`FileTransferError::System`].
-    pub fn bind(address: SocketAddr) -> Result<Self, FileTransferError> {
+    pub fn bind(address: impl ToSocketAddrs) -> Result<Self, FileTransferError> {
         Ok(Self(Arc::new(super::FileReceiver::bind(address)?)))
     }
 

@@ -1,20 +1,20 @@
 //! Receiver of files.
 
 use std::io::{self, Read as _, Write as _};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rdt_endpoint::blocking::{Endpoint, Listener, Stream};
 use rdt_endpoint::files::{PartialFile, name_of_peer, stored_name, sweep};
-use rdt_endpoint::{EndpointConfig, Listen, generate_key};
+use rdt_endpoint::{EndpointConfig, generate_key};
 use rdt_transport::wire::native::CloseReason;
 use rdt_transport::{Confirm, ConnectionConfig};
 use rdt_trust::{Gate, Ticket, TicketUse, reachable};
 use rdt_udp::clock;
 
-use super::{CANCELLED, CHUNK, FileTransferError, TransferHandle, bits_per_s, lost, surroundings};
+use super::{CANCELLED, CHUNK, FileTransferError, TransferHandle, bits_per_s, lost};
 
 /// Time in which a ticket must be used.
 const LIFETIME: Duration = Duration::from_secs(24 * 3600);
@@ -57,17 +57,12 @@ impl FileReceiver {
     ///
     /// # Errors
     /// [`FileTransferError::System`].
-    pub fn bind(address: SocketAddr) -> Result<Self, FileTransferError> {
+    pub fn bind(address: impl ToSocketAddrs) -> Result<Self, FileTransferError> {
         let identity = generate_key()?;
-        let gate = Arc::new(Gate::new(Arc::clone(&identity), None, None, false, &surroundings()));
-        let config = ConnectionConfig {
-            confirm: Confirm::ByApplication,
-            one_way: true,
-            ..ConnectionConfig::default()
-        };
-        let endpoint = Endpoint::bind(address, EndpointConfig::new()?)?;
-        let listen = Listen { responder: gate.responder(config), ..Listen::new(identity) };
-        let listener = endpoint.listen(listen).map_err(io::Error::from)?;
+        let gate = Arc::new(Gate::new(identity));
+        let config = ConnectionConfig::default().confirm(Confirm::ByApplication).one_way();
+        let endpoint = Endpoint::bind(address, EndpointConfig::default())?;
+        let listener = endpoint.listen(gate.listen().config(config)).map_err(io::Error::from)?;
         listener.set_timeout(Some(LOOK));
         Ok(Self { gate, listener, confirmed_at: Mutex::new(None) })
     }

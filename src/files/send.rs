@@ -5,17 +5,17 @@ use std::io::{self, Read as _, Write as _};
 use std::net::Shutdown;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rdt_crypto::StaticKey;
 use rdt_endpoint::blocking::{Endpoint, Stream};
 use rdt_endpoint::files::{CheckedFile, suggested_name};
 use rdt_endpoint::{Connect, EndpointConfig, generate_key};
 use rdt_transport::{ConnectionConfig, SenderConfig, StreamName};
-use rdt_trust::{Attempt, AttemptEnd, Candidates, Dialer, Ticket, bind_towards};
+use rdt_trust::{Dialer, Surroundings, Ticket, bind_towards};
 use rdt_udp::clock;
 
-use super::{CANCELLED, CHUNK, FileTransferError, TransferHandle, bits_per_s, lost, surroundings};
+use super::{CANCELLED, CHUNK, FileTransferError, TransferHandle, bits_per_s, lost};
 
 /// File that the receiver has stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,12 +67,12 @@ pub(super) fn send_as(
     let mut file = open(path).map_err(|source| FileTransferError::File { path: path.to_owned(), source })?;
     handle.set_total(file.length());
     let begin = clock::now();
-    let endpoint = bind_towards(ticket.addresses(), |any| Endpoint::bind(any, EndpointConfig::new()?))?;
+    let endpoint = bind_towards(ticket.addresses(), |any| Endpoint::bind(any, EndpointConfig::default()))?;
     let closing = endpoint.clone();
     let bytes = handle.run(
         move || closing.close(0, CANCELLED),
         || {
-            let mut sending = Sending { stream: connect(&endpoint, begin, ticket, name)?, is_stored: false };
+            let mut sending = Sending { stream: connect(&endpoint, ticket, name)?, is_stored: false };
             sending.send(&mut file, path, handle)
         },
     )?;
@@ -90,29 +90,18 @@ fn open(path: &Path) -> io::Result<CheckedFile> {
 /// Connects to the first address of the ticket that answers.
 fn connect(
     endpoint: &Endpoint,
-    begin: Instant,
     ticket: &Ticket,
     name: Option<StreamName>,
 ) -> Result<Stream, FileTransferError> {
-    let dialer = Dialer::of_ticket(identity()?, ticket, &surroundings());
-    let sender = SenderConfig { name, ..SenderConfig::native(0) };
-    let mut config = ConnectionConfig { sender, one_way: true, ..ConnectionConfig::default() };
-    let candidates = Candidates::new(begin, ticket.addresses(), config.sender.handshake_give_up);
-    let mut candidates = candidates.ok_or_else(|| io::Error::from(io::ErrorKind::AddrNotAvailable))?;
-    loop {
-        let Attempt { address, give_up } = candidates.current();
-        config.sender.handshake_give_up = give_up;
-        let connect = Connect::with(dialer.initiator()).config(config.clone());
-        let error = match endpoint.connect(address, connect) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => error,
-        };
-        let end = error.closed().map_or(AttemptEnd::Final, AttemptEnd::of);
-        if let Err((address, error)) = candidates.next(clock::now(), end, error) {
-            let refusal = error.closed().and_then(|closed| dialer.refusal(&address.to_string(), closed));
-            return Err(refusal.map_or_else(|| lost(error.into()), FileTransferError::Ticket));
-        }
-    }
+    let dialer = Dialer::of_ticket(identity()?, ticket, &Surroundings::default());
+    let mut config = ConnectionConfig::default().one_way();
+    config.sender = SenderConfig { name, ..SenderConfig::native(0) };
+    let connected = endpoint.connect(ticket.addresses(), Connect::from(&dialer).config(config));
+    connected.map_err(|error| {
+        let name = ticket.addresses().first().map(ToString::to_string).unwrap_or_default();
+        let refusal = error.closed().and_then(|closed| dialer.refusal(&name, closed));
+        refusal.map_or_else(|| lost(error.into()), FileTransferError::Ticket)
+    })
 }
 
 /// Returns the key by which receivers recognise this process.

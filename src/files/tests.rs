@@ -54,12 +54,13 @@ impl World {
 
 /// Opens a connection of another client, which writes as it likes.
 fn stream(ticket: &Ticket) -> Stream {
-    let dialer = Dialer::of_ticket(rdt_endpoint::generate_key().unwrap(), ticket, &surroundings());
+    let dialer =
+        Dialer::of_ticket(rdt_endpoint::generate_key().unwrap(), ticket, &rdt_trust::Surroundings::default());
     connect(ticket.addresses()[0], Connect::with(dialer.initiator())).unwrap()
 }
 
 fn receiver() -> FileReceiver {
-    FileReceiver::bind("127.0.0.1:0".parse().unwrap()).unwrap()
+    FileReceiver::bind("127.0.0.1:0").unwrap()
 }
 
 /// Returns all files, hidden ones too.
@@ -264,7 +265,7 @@ mod futures {
     #[tokio::test]
     async fn file_arrives() {
         let world = World::new();
-        let receiver = crate::tokio::FileReceiver::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let receiver = crate::tokio::FileReceiver::bind("127.0.0.1:0").unwrap();
         let (path, ticket) = (world.file("data.bin", &data()), receiver.ticket().unwrap());
         let (sent, received) =
             tokio::join!(crate::tokio::send_file(&ticket, path), receiver.receive_into(world.kept()));
@@ -275,7 +276,7 @@ mod futures {
     #[tokio::test]
     async fn dropped_future_cancels() {
         let world = World::new();
-        let receiver = crate::tokio::FileReceiver::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let receiver = crate::tokio::FileReceiver::bind("127.0.0.1:0").unwrap();
         let (path, ticket, handle) = (world.huge_file(), receiver.ticket().unwrap(), TransferHandle::new());
         let receiving = async {
             let sending = crate::tokio::send_file_with(&ticket, path, &handle);

@@ -144,7 +144,7 @@ async fn exchange_all(shared: &Arc<Shared>, streams: Vec<rdt_tokio::Stream>, byt
 pub(crate) fn receive(bytes: u64, load: Load) -> Result<()> {
     let (theirs, ours) = load.shares(bytes);
     meter::runtime()?.block_on(async {
-        let endpoint = rdt_tokio::Endpoint::bind(local(), EndpointConfig::new()?)?;
+        let endpoint = rdt_tokio::Endpoint::bind(local(), EndpointConfig::default())?;
         let listener = endpoint.listen(listen(WINDOW, load))?;
         meter::print_hello(listener.local_addr(), None);
         let shared = Shared::new((theirs + ours) * load.connections);
@@ -172,7 +172,7 @@ pub(crate) fn send(bytes: u64, window: u32, load: Load) -> Result<()> {
     let address = Hello::read()?.address()?;
     let (ours, theirs) = load.shares(bytes);
     meter::runtime()?.block_on(async {
-        let endpoint = rdt_tokio::Endpoint::bind(local(), EndpointConfig::new()?)?;
+        let endpoint = rdt_tokio::Endpoint::bind(local(), EndpointConfig::default())?;
         let shared = Shared::new(theirs * load.connections);
         let mut streams = Vec::new();
         for _ in 0..load.connections {
@@ -191,7 +191,7 @@ pub(crate) fn send(bytes: u64, window: u32, load: Load) -> Result<()> {
 }
 
 pub(crate) fn receive_blocking(bytes: u64) -> Result<()> {
-    let endpoint = blocking::Endpoint::bind(local(), EndpointConfig::new()?)?;
+    let endpoint = blocking::Endpoint::bind(local(), EndpointConfig::default())?;
     let listener = endpoint.listen(listen(WINDOW, PLAIN))?;
     meter::print_hello(listener.local_addr(), None);
     let mut stream = listener.accept()?;
@@ -209,7 +209,7 @@ pub(crate) fn receive_blocking(bytes: u64) -> Result<()> {
 
 pub(crate) fn send_blocking(bytes: u64, window: u32) -> Result<()> {
     let address = Hello::read()?.address()?;
-    let endpoint = blocking::Endpoint::bind(local(), EndpointConfig::new()?)?;
+    let endpoint = blocking::Endpoint::bind(local(), EndpointConfig::default())?;
     let mut stream = endpoint.connect(address, connect(window, PLAIN))?;
     let source = meter::source();
     for block in meter::blocks(bytes, meter::SOURCE) {

@@ -17,9 +17,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
         return Err("usage: loopback SOURCE DESTINATION".into());
     };
     let identity = generate_key()?;
-    let server = Endpoint::bind("127.0.0.1:0".parse()?, EndpointConfig::new()?)?;
+    let server = Endpoint::bind("127.0.0.1:0", EndpointConfig::default())?;
     let listener = server.listen(Listen::new(identity.clone()))?;
-    let client = Endpoint::bind("127.0.0.1:0".parse()?, EndpointConfig::new()?)?;
+    let client = Endpoint::bind("127.0.0.1:0", EndpointConfig::default())?;
     let connecting = client.connect(server.local_addr(), Connect::to(identity.public()));
     let (near, far) = tokio::join!(connecting, listener.accept());
     let (near, far) = (near?, far?);

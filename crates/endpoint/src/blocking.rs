@@ -5,13 +5,12 @@ mod stream;
 mod wait;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Context;
 use std::time::Duration;
 
 use rdt_transport::ConnectionId;
-use rdt_udp::wildcard_for;
 
 use crate::config::{Connect, EndpointConfig, Listen};
 use crate::core::handles::{EndpointHandle, endpoint_methods};
@@ -20,6 +19,7 @@ use crate::error::{ConnectError, ListenError};
 use crate::io::Io;
 #[cfg(feature = "emulator")]
 use crate::network::Network;
+use crate::race::{Race, bind_towards};
 use driver::Driver;
 use stream::Keeps;
 pub use stream::Stream;
@@ -37,12 +37,12 @@ use wait::Wait;
 pub struct Endpoint(Arc<EndpointHandle>, Arc<Driver>);
 
 impl Endpoint {
-    /// Binds a UDP socket to `address`. An IPv6 wildcard address accepts IPv4 too.
+    /// Binds a UDP socket to `address`, such as `"[::]:7300"`, which accepts IPv4 too.
     ///
     /// # Errors
     /// If the address is in use or not local, or the system has no sockets or threads left.
-    pub fn bind(address: SocketAddr, config: EndpointConfig) -> io::Result<Self> {
-        let io = Io::bind(address, config.udp).map_err(io::Error::other)?;
+    pub fn bind(address: impl ToSocketAddrs, config: EndpointConfig) -> io::Result<Self> {
+        let io = Io::bind(address, config.udp)?;
         Self::spawn(io, config)
     }
 
@@ -52,6 +52,7 @@ impl Endpoint {
     /// If the system has no threads left.
     #[cfg(feature = "emulator")]
     pub fn on_network_with(network: &Network, config: EndpointConfig) -> io::Result<Self> {
+        let config = config.or_seed(network.next_seed());
         Self::spawn(Io::Network(network.port(rdt_udp::clock::now)), config)
     }
 
@@ -66,48 +67,47 @@ impl Endpoint {
         Stream::new(self.0.stream(id, Keeps::new(Arc::clone(&self.1), owned)))
     }
 
-    /// Opens a connection and waits for the handshake.
+    /// Opens a connection and waits for the handshake. If the peer has several addresses, each is
+    /// tried 250 ms after the one before, and the first one that answers wins (RFC 8305).
     ///
     /// # Errors
-    /// If the configuration is invalid, the peer refuses or is not trusted, or does not answer for
-    /// `config.sender.handshake_give_up`. With [`Connect::trusting`] and without a secret, the peer
-    /// learns the local key last: a refusal is then the error of the first read, and of writes. So
-    /// is every failure of a further connection with the same keys to the same address, for an
-    /// hour: it is open at once, without a handshake, and its first data leaves with it.
-    pub fn connect(&self, peer: SocketAddr, connect: Connect) -> Result<Stream, ConnectError> {
-        self.connect_within(peer, connect, None, None)
+    /// If the configuration is invalid, the name has no address, the peer refuses or is not
+    /// trusted, or does not answer for `config.sender.handshake_give_up`. With
+    /// [`Connect::trusting`] and without a secret, the peer learns the local key last: a refusal is
+    /// then the error of the first read, and of writes. So is every failure of a further connection
+    /// with the same keys to the same address, for an hour: it is open at once, without a
+    /// handshake, and its first data leaves with it.
+    pub fn connect(&self, peer: impl ToSocketAddrs, connect: Connect) -> Result<Stream, ConnectError> {
+        self.connect_first(&addresses_of(peer)?, connect, None, None)
     }
 
-    /// Same as [`Endpoint::connect`], but gives up after `timeout`.
+    /// Same as [`Endpoint::connect`], but gives up after `timeout`, in which the lookup of a name
+    /// does not count.
     ///
     /// # Errors
     /// As [`Endpoint::connect`], and [`ConnectError::Timeout`].
     pub fn connect_timeout(
         &self,
-        peer: SocketAddr,
+        peer: impl ToSocketAddrs,
         connect: Connect,
         timeout: Duration,
     ) -> Result<Stream, ConnectError> {
-        self.connect_within(peer, connect, Some(timeout), None)
+        self.connect_first(&addresses_of(peer)?, connect, Some(timeout), None)
     }
 
-    fn connect_within(
+    fn connect_first(
         &self,
-        peer: SocketAddr,
+        addresses: &[SocketAddr],
         connect: Connect,
         timeout: Option<Duration>,
-        owned: Option<Self>,
+        owned: Option<&Self>,
     ) -> Result<Stream, ConnectError> {
-        let shared = &*self.0.0;
-        let id = shared.with(|core, now| core.connect(now, peer, connect))?;
-        let stream = self.stream(id, owned);
-        let poll = |cx: &mut Context<'_>| shared.with(|core, _| core.poll_connected(id, cx));
-        match (self.1.block_on(timeout, poll), timeout) {
-            (None, Some(timeout)) => Err(ConnectError::Timeout(timeout)),
-            (connected, _) => {
-                connected.transpose()?;
-                Ok(stream)
-            }
+        let mut race = Race::new(self.local_addr(), addresses, connect);
+        let stream = |id| self.stream(id, owned.cloned());
+        let poll = |cx: &mut Context<'_>| race.poll(&self.0.0, cx, stream);
+        match timeout {
+            Some(limit) => self.1.block_on(timeout, poll).unwrap_or(Err(ConnectError::Timeout(limit))),
+            None => self.1.wait_for(poll),
         }
     }
 
@@ -194,11 +194,16 @@ impl Listener {
     }
 }
 
-/// Opens a connection over an endpoint of its own.
+/// Opens a connection over an endpoint of its own, such as to `"host.example:7300"`.
 ///
 /// # Errors
 /// As [`Endpoint::bind`] and [`Endpoint::connect`].
-pub fn connect(peer: SocketAddr, connect: Connect) -> io::Result<Stream> {
-    let endpoint = Endpoint::bind(wildcard_for(peer), EndpointConfig::new()?)?;
-    Ok(endpoint.connect_within(peer, connect, None, Some(endpoint.clone()))?)
+pub fn connect(peer: impl ToSocketAddrs, connect: Connect) -> io::Result<Stream> {
+    let addresses = addresses_of(peer)?;
+    let endpoint = bind_towards(&addresses, |any| Endpoint::bind(any, EndpointConfig::default()))?;
+    Ok(endpoint.connect_first(&addresses, connect, None, Some(&endpoint))?)
+}
+
+fn addresses_of(peer: impl ToSocketAddrs) -> Result<Vec<SocketAddr>, ConnectError> {
+    Ok(peer.to_socket_addrs()?.collect())
 }

@@ -51,7 +51,7 @@ pub(crate) struct Core {
     /// Length of `accepted`, for the limit on new connections. Exists while there is a listener.
     backlog: Option<Backlog>,
     /// Maker of the listener's observers.
-    observer: Option<Box<ObserverFactory>>,
+    observer: Option<Arc<ObserverFactory>>,
     acceptors: Waiting,
     /// Tasks that wait until there are no connections, or until nothing works any more.
     idlers: Waiting,
@@ -59,6 +59,8 @@ pub(crate) struct Core {
     /// `AsyncRead` and `AsyncWrite` demand. False for threads.
     pub(crate) has_one_task: bool,
     driver: Option<Waker>,
+    /// Tasks that the driver wakes at these times.
+    alarms: Vec<(Instant, Waker)>,
     /// Time at which the driver runs by itself; `None`: never.
     armed: Option<Instant>,
     /// Latest time at which input was handled. Datagrams may arrive after the caller read the
@@ -124,7 +126,7 @@ impl Shared {
             reset_scope: ResetKey::scope(&host_id(), address, 0),
         };
         let core = Core {
-            set: ConnectionSet::new(limits, config.entropy),
+            set: ConnectionSet::new(limits, config.into_entropy()?),
             io,
             connections: BTreeMap::new(),
             accepted: VecDeque::new(),
@@ -134,6 +136,7 @@ impl Shared {
             idlers: Waiting::default(),
             has_one_task: false,
             driver: None,
+            alarms: Vec::new(),
             armed: None,
             present: None,
             suspended: rdt_udp::clock::suspended(),

@@ -26,6 +26,9 @@ pub enum ConnectError {
     /// The configuration is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// The name of the peer has no address, or none that the socket reaches.
+    #[error("no address to connect to: {0}")]
+    Address(Arc<io::Error>),
     /// The connection ended before the handshake was complete.
     #[error(transparent)]
     Stream(#[from] StreamError),
@@ -114,6 +117,12 @@ impl ConnectError {
     }
 }
 
+impl From<io::Error> for ConnectError {
+    fn from(error: io::Error) -> Self {
+        Self::Address(Arc::new(error))
+    }
+}
+
 impl From<StreamError> for io::Error {
     fn from(error: StreamError) -> Self {
         Self::new(error.kind(), error)
@@ -124,6 +133,7 @@ impl From<ConnectError> for io::Error {
     fn from(error: ConnectError) -> Self {
         let kind = match &error {
             ConnectError::Config(_) => io::ErrorKind::InvalidInput,
+            ConnectError::Address(error) => error.kind(),
             ConnectError::Stream(error) => error.kind(),
             ConnectError::Timeout(_) => io::ErrorKind::TimedOut,
         };

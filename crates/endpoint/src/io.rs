@@ -1,7 +1,7 @@
 //! Datagram I/O of an endpoint: a UDP socket, or a port of an emulated network.
 
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -25,8 +25,16 @@ pub(crate) struct UdpPort {
 }
 
 impl Io {
-    pub(crate) fn bind(address: SocketAddr, options: UdpOptions) -> Result<Self, SocketError> {
-        Ok(Self::Udp(Box::new(UdpPort { io: UdpIo::bind(address, options)?, readable: false })))
+    /// Binds a socket to the first of these addresses that can be bound.
+    pub(crate) fn bind(addresses: impl ToSocketAddrs, options: UdpOptions) -> io::Result<Self> {
+        let mut failure = io::ErrorKind::AddrNotAvailable.into();
+        for address in addresses.to_socket_addrs()? {
+            match UdpIo::bind(address, options) {
+                Ok(io) => return Ok(Self::Udp(Box::new(UdpPort { io, readable: false }))),
+                Err(error) => failure = io::Error::other(error),
+            }
+        }
+        Err(failure)
     }
 
     pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {

@@ -17,7 +17,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let identity = generate_key()?;
-//! let server = Endpoint::bind("127.0.0.1:0".parse()?, EndpointConfig::new()?)?;
+//! let server = Endpoint::bind("127.0.0.1:0", EndpointConfig::default())?;
 //! let listener = server.listen(Listen::new(identity.clone()))?;
 //! tokio::spawn(async move {
 //!     while let Ok(stream) = listener.accept().await {
@@ -29,6 +29,7 @@
 //! });
 //!
 //! let connect = Connect::to(identity.public());
+//! // Or a name with a port, such as "host.example:7300": its addresses are raced (RFC 8305).
 //! let mut stream = rdt_endpoint::tokio::connect(server.local_addr(), connect).await?;
 //! stream.write_all(b"hello").await?;
 //! stream.shutdown().await?; // ends the outgoing stream; the incoming one goes on
@@ -50,7 +51,7 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let identity = generate_key()?;
-//! let server = Endpoint::bind("127.0.0.1:0".parse()?, EndpointConfig::new()?)?;
+//! let server = Endpoint::bind("127.0.0.1:0", EndpointConfig::default())?;
 //! let listener = server.listen(Listen::new(identity.clone()))?;
 //! std::thread::spawn(move || {
 //!     let mut stream = listener.accept()?;
@@ -163,19 +164,16 @@
 //!
 //! ## Own congestion control and observers
 //!
-//! `ConnectionConfig::sender` has the algorithm, or a factory of one's own. [`Connect::observer`]
-//! sees each packet and each ACK of the outgoing stream, and so does that of [`Listen::observer`].
+//! `ConnectionConfig` has the algorithm, or a factory of one's own. [`Connect::observer`] sees each
+//! packet and each ACK of the outgoing stream, and so does that of [`Listen::observer`].
 //!
 //! ```
-//! use std::sync::Arc;
-//!
 //! use rdt_endpoint::{Connect, generate_key};
 //! use rdt_transport::ConnectionConfig;
 //! use rdt_transport::congestion::{Algorithm, Start};
 //!
-//! let mut config = ConnectionConfig::default();
-//! config.sender.controller_factory =
-//!     Some(Arc::new(|start: Start| Algorithm::Cubic.build(start))); // or your own
+//! let config = ConnectionConfig::default()
+//!     .controller(|start: Start| Algorithm::Cubic.build(start)); // or your own
 //! let connect = Connect::to(generate_key()?.public()).config(config);
 //! # Ok::<(), std::io::Error>(())
 //! ```
@@ -185,6 +183,7 @@
 //! | noun | file | owns |
 //! |---|---|---|
 //! | core | `core/` | connections, I/O and waiting tasks, shared by handles and driver |
+//! | race | `race.rs` | connecting to the first of a peer's addresses that answers |
 //! | turn | `core/turn.rs` | when packets are read and sent |
 //! | I/O | `io.rs`, `address.rs` | a UDP socket or a port of a network; addresses of peers |
 //! | clock | `clock.rs` | the type of the clock that core and network read |
@@ -207,14 +206,16 @@ pub mod files;
 mod io;
 #[cfg(feature = "emulator")]
 mod network;
+mod race;
 pub mod thread;
 #[cfg(feature = "tokio")]
 pub mod tokio;
 pub mod truesize;
 
 pub use address::host_id;
-pub use config::{Connect, EndpointConfig, Listen, ObserverFactory, generate_key};
+pub use config::{Connect, EndpointConfig, Listen, ObserverFactory, generate_key, os_entropy};
 pub use error::{ConnectError, ListenError, Stopped, StreamError};
 #[cfg(feature = "emulator")]
 pub use network::Network;
+pub use race::{ADDRESS_GIVE_UP, AttemptEnd, bind_towards};
 pub use rdt_crypto::{PublicKey, SharedSecret, StaticKey};

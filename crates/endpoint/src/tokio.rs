@@ -3,6 +3,7 @@
 
 mod driver;
 mod readiness;
+mod serve;
 mod stream;
 mod timer;
 
@@ -10,10 +11,10 @@ use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use rdt_udp::wildcard_for;
+use ::tokio::net::{ToSocketAddrs, lookup_host};
 
 use crate::clock::Clock;
 use crate::config::{Connect, EndpointConfig, Listen};
@@ -23,8 +24,10 @@ use crate::error::{ConnectError, ListenError, Stopped};
 use crate::io::Io;
 #[cfg(feature = "emulator")]
 use crate::network::Network;
+use crate::race::{Race, bind_towards};
 use driver::Driver;
 use readiness::Readiness;
+pub use serve::Peer;
 pub use stream::{ReadHalf, Stream, WriteHalf};
 use timer::Timer;
 
@@ -39,15 +42,16 @@ use timer::Timer;
 pub struct Endpoint(Arc<EndpointHandle>);
 
 impl Endpoint {
-    /// Binds a UDP socket to `address`. An IPv6 wildcard address accepts IPv4 too.
+    /// Binds a UDP socket to `address`, such as `"[::]:7300"`, which accepts IPv4 too. A name would
+    /// be looked up by this thread.
     ///
     /// # Errors
     /// If the address is in use or not local, or the system has no sockets or timers left.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
-    pub fn bind(address: SocketAddr, config: EndpointConfig) -> io::Result<Self> {
-        let io = Io::bind(address, config.udp).map_err(io::Error::other)?;
+    pub fn bind(address: impl std::net::ToSocketAddrs, config: EndpointConfig) -> io::Result<Self> {
+        let io = Io::bind(address, config.udp)?;
         let socket = io.socket().map(Readiness::new).transpose()?;
         let timer = Timer::of_socket()?;
         Self::spawn(io, config, rdt_udp::clock::now, socket, timer)
@@ -60,6 +64,7 @@ impl Endpoint {
     #[cfg(feature = "emulator")]
     pub fn on_network_with(network: &Network, config: EndpointConfig) -> io::Result<Self> {
         let clock: Clock = || ::tokio::time::Instant::now().into_std();
+        let config = config.or_seed(network.next_seed());
         Self::spawn(Io::Network(network.port(clock)), config, clock, None, Timer::of_runtime())
     }
 
@@ -76,26 +81,26 @@ impl Endpoint {
         Ok(Self(Arc::new(EndpointHandle(shared))))
     }
 
-    /// Opens a connection and waits for the handshake. Cancel safe: a dropped call gives the
-    /// connection up.
+    /// Opens a connection and waits for the handshake: to the first address of the peer that
+    /// answers, as [`blocking::Endpoint::connect`](crate::blocking::Endpoint::connect). Cancel
+    /// safe: a dropped call gives the connection up.
     ///
     /// # Errors
     /// As [`blocking::Endpoint::connect`](crate::blocking::Endpoint::connect).
-    pub async fn connect(&self, peer: SocketAddr, connect: Connect) -> Result<Stream, ConnectError> {
-        self.connect_owned(peer, connect, None).await
+    pub async fn connect(&self, peer: impl ToSocketAddrs, connect: Connect) -> Result<Stream, ConnectError> {
+        let addresses: Vec<_> = lookup_host(peer).await?.collect();
+        self.connect_first(&addresses, connect, None).await
     }
 
-    async fn connect_owned(
+    async fn connect_first(
         &self,
-        peer: SocketAddr,
+        addresses: &[SocketAddr],
         connect: Connect,
-        owned: Option<Self>,
+        owned: Option<&Self>,
     ) -> Result<Stream, ConnectError> {
-        let shared = &*self.0.0;
-        let id = shared.with(|core, now| core.connect(now, peer, connect))?;
-        let stream = Stream::new(self.0.stream(id, owned));
-        poll_fn(|cx| shared.with(|core, _| core.poll_connected(id, cx))).await?;
-        Ok(stream)
+        let mut race = Race::new(self.local_addr(), addresses, connect);
+        let stream = |id| Stream::new(self.0.stream(id, owned.cloned()));
+        poll_fn(|cx| race.poll(&self.0.0, cx, stream)).await
     }
 
     /// Accepts connections from now on. Before, and after the listener was dropped, handshakes get
@@ -149,23 +154,27 @@ impl Listener {
     /// # Errors
     /// If the endpoint is closed or stopped.
     pub async fn accept(&self) -> Result<Stream, ListenError> {
+        wait(&self.endpoint.0.0, Core::forget_acceptor, |cx| self.poll_accept(cx)).await
+    }
+
+    fn poll_accept(&self, cx: &Context<'_>) -> Poll<Result<Stream, ListenError>> {
         let EndpointHandle(shared) = &*self.endpoint.0;
-        let poll = |cx: &mut Context<'_>| shared.with(|core, _| core.poll_accept(cx, &self.backlog));
-        let id = wait(shared, Core::forget_acceptor, poll).await?;
-        Ok(Stream::new(self.endpoint.0.stream(id, None)))
+        let id = ready!(shared.with(|core, _| core.poll_accept(cx, &self.backlog)))?;
+        Poll::Ready(Ok(Stream::new(self.endpoint.0.stream(id, None))))
     }
 }
 
-/// Opens a connection over an endpoint of its own.
+/// Opens a connection over an endpoint of its own, such as to `"host.example:7300"`.
 ///
 /// # Errors
 /// As [`Endpoint::bind`] and [`Endpoint::connect`].
 ///
 /// # Panics
 /// Outside of a tokio runtime.
-pub async fn connect(peer: SocketAddr, connect: Connect) -> io::Result<Stream> {
-    let endpoint = Endpoint::bind(wildcard_for(peer), EndpointConfig::new()?)?;
-    Ok(endpoint.connect_owned(peer, connect, Some(endpoint.clone())).await?)
+pub async fn connect(peer: impl ToSocketAddrs, connect: Connect) -> io::Result<Stream> {
+    let addresses: Vec<_> = lookup_host(peer).await.map_err(ConnectError::from)?.collect();
+    let endpoint = bind_towards(&addresses, |any| Endpoint::bind(any, EndpointConfig::default()))?;
+    Ok(endpoint.connect_first(&addresses, connect, Some(&endpoint)).await?)
 }
 
 /// Registers the descriptor of a socket or timer with the runtime's reactor.

@@ -31,7 +31,7 @@ fn pattern(len: usize) -> Vec<u8> {
 }
 
 fn serve_echo(ip: &str) -> streams::Endpoint {
-    let endpoint = streams::Endpoint::bind(any(ip), EndpointConfig::new().unwrap()).unwrap();
+    let endpoint = streams::Endpoint::bind(any(ip), EndpointConfig::default()).unwrap();
     let listener = endpoint.listen(Listen::new(identity())).unwrap();
     tokio::spawn(async move {
         while let Ok(stream) = listener.accept().await {
@@ -85,7 +85,7 @@ async fn wildcard_ipv6_socket_serves_both_families() {
     let port = server.local_addr().port();
     for ip in ["127.0.0.1", "::1"] {
         let to = SocketAddr::new(ip.parse().unwrap(), port);
-        if streams::Endpoint::bind(any(ip), EndpointConfig::new().unwrap()).is_err() {
+        if streams::Endpoint::bind(any(ip), EndpointConfig::default()).is_err() {
             rdt_testing::skipped(format!("this host has no address {ip}"));
             continue;
         }
@@ -96,9 +96,9 @@ async fn wildcard_ipv6_socket_serves_both_families() {
 #[tokio::test]
 async fn two_sided_idle_ends_after_release() {
     let _watchdog = Watchdog::new();
-    let server = streams::Endpoint::bind(any("127.0.0.1"), EndpointConfig::new().unwrap()).unwrap();
+    let server = streams::Endpoint::bind(any("127.0.0.1"), EndpointConfig::default()).unwrap();
     let listener = server.listen(Listen::new(identity())).unwrap();
-    let client = streams::Endpoint::bind(any("127.0.0.1"), EndpointConfig::new().unwrap()).unwrap();
+    let client = streams::Endpoint::bind(any("127.0.0.1"), EndpointConfig::default()).unwrap();
     let (near, far) = tokio::join!(client.connect(server.local_addr(), connect()), listener.accept());
     near.unwrap().close(0, "");
     drop(far);
@@ -135,7 +135,7 @@ fn closed_port() -> SocketAddr {
 async fn tokio_connect_to_closed_port_is_refused() {
     let _watchdog = Watchdog::new();
     for from in ["127.0.0.1", "::"] {
-        let Ok(endpoint) = streams::Endpoint::bind(any(from), EndpointConfig::new().unwrap()) else {
+        let Ok(endpoint) = streams::Endpoint::bind(any(from), EndpointConfig::default()) else {
             rdt_testing::skipped(format!("this host has no address {from}"));
             continue;
         };
@@ -184,7 +184,7 @@ fn check_blocking_echo(stream: &blocking::Stream, len: usize) {
 #[test]
 fn blocking_echo_over_sockets() {
     let _watchdog = Watchdog::new();
-    let server = blocking::Endpoint::bind(any("127.0.0.1"), EndpointConfig::new().unwrap()).unwrap();
+    let server = blocking::Endpoint::bind(any("127.0.0.1"), EndpointConfig::default()).unwrap();
     let to = serve_blocking(server.listen(Listen::new(identity())).unwrap());
     check_blocking_echo(&blocking::connect(to, connect()).unwrap(), 3_000_000);
 }
@@ -202,7 +202,7 @@ fn blocking_echo_over_network() {
 #[test]
 fn blocking_and_tokio_speak_to_each_other() {
     let _watchdog = Watchdog::new();
-    let server = blocking::Endpoint::bind(any("127.0.0.1"), EndpointConfig::new().unwrap()).unwrap();
+    let server = blocking::Endpoint::bind(any("127.0.0.1"), EndpointConfig::default()).unwrap();
     let to = serve_blocking(server.listen(Listen::new(identity())).unwrap());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(check_echo(to, 100_000));
@@ -211,7 +211,7 @@ fn blocking_and_tokio_speak_to_each_other() {
 /// Returns a client and a server on an emulated network, then two on sockets.
 fn blocking_pairs() -> [[blocking::Endpoint; 2]; 2] {
     let network = Network::new("", 7).unwrap();
-    let bind = |()| blocking::Endpoint::bind(any("127.0.0.1"), EndpointConfig::new().unwrap()).unwrap();
+    let bind = |()| blocking::Endpoint::bind(any("127.0.0.1"), EndpointConfig::default()).unwrap();
     [[(); 2].map(|()| blocking::Endpoint::on_network(&network).unwrap()), [(); 2].map(bind)]
 }
 

@@ -60,6 +60,7 @@ pub use network::{EcnRewrite, Interceptor, WireId};
 pub use node_id::NodeId;
 pub use observers::{Recorder, Series, Summary};
 pub use queue_series::QueueSeries;
+pub use rdt_server::{LinkMode, ServerConfig};
 pub use read_policy::ReadPolicy;
 pub use scenario::{Report, Scenario};
 pub use sender_node::{Outcome, SenderNode};

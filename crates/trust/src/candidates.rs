@@ -5,40 +5,7 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use rdt_transport::{Closed, RefuseReason};
-
-/// Time for an answer from an address while there are others, at the first attempt: two SYNs. Also
-/// the time for the other addresses after one has refused without a proof.
-pub const ADDRESS_GIVE_UP: Duration = Duration::from_secs(3);
-
-/// Failed handshake at one address, classified by what it tells about the other addresses of the
-/// peer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AttemptEnd {
-    /// There was no answer: another address may give one.
-    NoAnswer,
-    /// No program listens at this address: another address may answer.
-    NoProgram,
-    /// The answer has no proof, so another address may still lead to the peer. A private address of
-    /// a ticket may belong to another host in the client's network.
-    Unproved,
-    /// The peer itself answered, so another address would give the same answer.
-    Final,
-}
-
-impl AttemptEnd {
-    /// Classifies the end of a connection before it was open.
-    pub fn of(closed: &Closed) -> Self {
-        match closed {
-            Closed::TimedOut(_) | Closed::Idle => Self::NoAnswer,
-            Closed::Unreachable => Self::NoProgram,
-            // An initiator ignores a refusal for this reason that has no proof.
-            Closed::Refused(RefuseReason::NotAdmitted | RefuseReason::Unencrypted) => Self::Final,
-            Closed::Refused(_) | Closed::Version(_) => Self::Unproved,
-            _ => Self::Final,
-        }
-    }
-}
+use rdt_endpoint::{ADDRESS_GIVE_UP, AttemptEnd};
 
 /// One attempt to connect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,22 +92,6 @@ impl<F> Candidates<F> {
     }
 }
 
-/// Binds a socket by `bind` that reaches these addresses. A host without IPv6 may still have IPv6
-/// addresses of its peer, and reaches only the others.
-pub fn bind_towards<T, E>(
-    addresses: &[SocketAddr],
-    bind: impl Fn(SocketAddr) -> Result<T, E>,
-) -> Result<T, E> {
-    let ipv4 = || bind((Ipv4Addr::UNSPECIFIED, 0).into());
-    if !addresses.iter().any(SocketAddr::is_ipv6) {
-        return ipv4();
-    }
-    match bind((Ipv6Addr::UNSPECIFIED, 0).into()) {
-        Err(_) if addresses.iter().any(SocketAddr::is_ipv4) => ipv4(),
-        result => result,
-    }
-}
-
 /// Binds a socket by `bind` to the address that was asked for, else to this port of all interfaces:
 /// of IPv4 alone if the host has no IPv6.
 pub fn bind_or_any<T>(
@@ -161,8 +112,8 @@ pub fn bind_or_any<T>(
 
 #[cfg(test)]
 mod tests {
-    use rdt_transport::Phase;
     use rdt_transport::wire::native::Versions;
+    use rdt_transport::{Closed, Phase, RefuseReason};
 
     use super::*;
 
@@ -255,16 +206,5 @@ mod tests {
         assert_eq!(bind_or_any(None, 5, Ok).unwrap(), "[::]:5".parse().unwrap());
         let in_use = |_| Err::<(), _>(io::ErrorKind::AddrInUse.into());
         assert!(bind_or_any(None, 5, in_use).unwrap_err().0.is_ipv6());
-    }
-
-    #[test]
-    fn host_without_ipv6_uses_ipv4_addresses() {
-        let without_ipv6 = |any: SocketAddr| if any.is_ipv6() { Err(()) } else { Ok(any) };
-        let [v4, v6] = ["192.0.2.1:5", "[2001:db8::1]:5"].map(|text| text.parse().unwrap());
-        for addresses in [&[v4][..], &[v6, v4], &[v4, v6]] {
-            assert!(bind_towards(addresses, without_ipv6).unwrap().is_ipv4());
-        }
-        assert_eq!(bind_towards(&[v6], without_ipv6), Err(()));
-        assert!(bind_towards(&[v4, v6], Ok::<_, ()>).unwrap().is_ipv6());
     }
 }

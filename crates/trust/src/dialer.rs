@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rdt_crypto::{PublicKey, SharedSecret, StaticKey};
+use rdt_endpoint::Connect;
 use rdt_transport::{Closed, InitiatorConfig, RefuseReason, Trust};
 
 use crate::{AttemptEnd, ChangedKey, Known, KnownHosts, Surroundings, Ticket, TrustError};
@@ -131,6 +132,20 @@ impl Dialer {
             Expected::Ticket { .. } => None,
             Expected::Known(check) => check.refusal.lock().unwrap_or_else(PoisonError::into_inner).take(),
         }
+    }
+}
+
+impl From<&Dialer> for Connect {
+    /// Connects with these keys. Reads the file of known hosts, as [`Dialer::initiator`].
+    fn from(dialer: &Dialer) -> Self {
+        Self::with(dialer.initiator())
+    }
+}
+
+impl From<&Ticket> for Connect {
+    /// Connects to the peer that gave out the ticket.
+    fn from(ticket: &Ticket) -> Self {
+        Self::to(ticket.key()).secret(Arc::new(ticket.secret()))
     }
 }
 

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rdt_crypto::{Psk, PublicKey, SecretId, SharedSecret, StaticKey};
+use rdt_endpoint::Listen;
 use rdt_transport::{Admittee, ConnectionConfig, RefuseReason, ResponderConfig, Secrets};
 
 use crate::{AllowList, Surroundings, Ticket, TrustError, entropy};
@@ -64,24 +65,41 @@ impl Issued {
 }
 
 impl Gate {
-    /// Returns a gate that admits the peers of the list, those with the secret, and those with a
-    /// ticket that it issues; every peer if it `is_open`.
-    pub fn new(
-        identity: Arc<StaticKey>,
-        allow: Option<AllowList>,
-        secret: Option<Arc<SharedSecret>>,
-        is_open: bool,
-        surroundings: &Surroundings,
-    ) -> Self {
+    /// Returns a gate that admits the peers with a ticket that it issues.
+    pub fn new(identity: Arc<StaticKey>) -> Self {
         Self {
             identity,
-            allow: allow.map(Mutex::new),
-            secret,
-            is_open,
+            allow: None,
+            secret: None,
+            is_open: false,
             tickets: Mutex::default(),
-            surroundings: surroundings.clone(),
+            surroundings: Surroundings::default(),
             last_remark_s: Mutex::default(),
         }
+    }
+
+    /// Also admits the peers of this list. It is read again when the file has changed.
+    #[must_use]
+    pub fn allow(self, list: AllowList) -> Self {
+        Self { allow: Some(Mutex::new(list)), ..self }
+    }
+
+    /// Also admits the peers that know this secret.
+    #[must_use]
+    pub fn secret(self, secret: Arc<SharedSecret>) -> Self {
+        Self { secret: Some(secret), ..self }
+    }
+
+    /// Admits every peer.
+    #[must_use]
+    pub fn open(self) -> Self {
+        Self { is_open: true, ..self }
+    }
+
+    /// Reports refused peers here.
+    #[must_use]
+    pub fn surroundings(self, surroundings: &Surroundings) -> Self {
+        Self { surroundings: surroundings.clone(), ..self }
     }
 
     /// Returns the local key.
@@ -114,6 +132,11 @@ impl Gate {
         let issued = Issued { id: secret.id(), psk: secret.psk(), kind, expires_s, state: State::Fresh };
         self.tickets().push(issued);
         Ok(ticket)
+    }
+
+    /// Returns what an endpoint needs to accept the peers of this gate.
+    pub fn listen(self: &Arc<Self>) -> Listen {
+        Listen::with(self.responder(ConnectionConfig::default()))
     }
 
     /// Returns a responder that admits the peers of this gate. `config` is for its connections.

@@ -35,7 +35,7 @@
 //! skipped line could be the one that matters. Files are at most 1 MiB long. On systems other than
 //! Unix neither modes nor owners nor links are checked, and files are not locked.
 //!
-//! No function reads a clock: the date and the time are arguments, in seconds since 1970.
+//! The time, in seconds since 1970, is an argument, or that of the [`Surroundings`].
 //!
 //! ```
 //! use rdt_trust::{Known, KnownHosts, load_or_create_identity, os_entropy};
@@ -82,14 +82,13 @@ pub mod serving;
 mod ticket;
 
 use std::fmt;
-use std::io;
 use std::sync::Arc;
 
 use rdt_crypto::Entropy;
 
 pub use addresses::reachable;
 pub use allow::AllowList;
-pub use candidates::{ADDRESS_GIVE_UP, Attempt, AttemptEnd, Candidates, bind_or_any, bind_towards};
+pub use candidates::{Attempt, Candidates, bind_or_any};
 pub use dialer::{ChangedKeyProof, Dialer};
 pub use error::{ChangedKey, TrustError};
 pub use file_error::{FileError, LineError};
@@ -101,22 +100,13 @@ pub use known_hosts::{Known, KnownHosts};
 pub use options::{ConnectOptions, ListenOptions, PathOptions, identity, parse_lifetime};
 #[cfg(feature = "tokio")]
 pub use race::{is_silent, race};
+pub use rdt_endpoint::{ADDRESS_GIVE_UP, AttemptEnd, bind_towards, os_entropy};
 #[cfg(all(feature = "options", feature = "tokio"))]
 pub use remote::resolve;
 #[cfg(feature = "options")]
 pub use remote::{Remote, is_ticket};
 pub use secret::{create_secret, load_secret};
 pub use ticket::{Ticket, TicketError};
-
-/// Draws a seed from the operating system.
-///
-/// # Errors
-/// If the operating system has no random numbers, which happens only in broken sandboxes.
-pub fn os_entropy() -> io::Result<Entropy> {
-    let mut seed = [0; 32];
-    getrandom::fill(&mut seed).map_err(io::Error::other)?;
-    Ok(Entropy::from_seed(seed))
-}
 
 fn entropy() -> Result<Entropy, TrustError> {
     os_entropy().map_err(TrustError::Entropy)
@@ -132,6 +122,14 @@ pub struct Surroundings {
     pub warn: Arc<dyn Fn(&str) + Send + Sync>,
     /// Returns the seconds since 1970.
     pub unix_time_s: Arc<dyn Fn() -> u64 + Send + Sync>,
+}
+
+impl Default for Surroundings {
+    /// Returns the system's clock, and prints nothing.
+    fn default() -> Self {
+        let unix_time_s = Arc::new(rdt_udp::clock::unix_time_s);
+        Self { say: Arc::new(|_| {}), warn: Arc::new(|_| {}), unix_time_s }
+    }
 }
 
 impl fmt::Debug for Surroundings {

@@ -141,9 +141,14 @@ impl ListenOptions {
         is_open: bool,
         surroundings: &Surroundings,
     ) -> Result<Gate, TrustError> {
-        let allow = self.allow.as_ref().map(AllowList::load).transpose()?;
-        let secret = secret(self.secret_file.as_deref())?;
-        Ok(Gate::new(identity, allow, secret, is_open, surroundings))
+        let mut gate = Gate::new(identity).surroundings(surroundings);
+        if let Some(path) = &self.allow {
+            gate = gate.allow(AllowList::load(path)?);
+        }
+        if let Some(secret) = secret(self.secret_file.as_deref())? {
+            gate = gate.secret(secret);
+        }
+        Ok(if is_open { gate.open() } else { gate })
     }
 }
 

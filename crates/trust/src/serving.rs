@@ -2,7 +2,6 @@
 //! are announced, the socket, accepting, and the end.
 
 use std::future::Future;
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -112,11 +111,10 @@ fn sessions_of(descriptors: u64, each: u64) -> u32 {
 
 /// Returns the configuration of a server's socket. If it `is_open`, hosts share the connections, so
 /// that a few cannot keep all others away.
-pub fn server_endpoint(max_connections: u32, is_open: bool) -> io::Result<EndpointConfig> {
-    let mut config = EndpointConfig::new()?;
-    config.max_connections = max_connections as usize;
+pub fn server_endpoint(max_connections: u32, is_open: bool) -> EndpointConfig {
+    let mut config = EndpointConfig::default().max_connections(max_connections as usize);
     config.max_connections_per_source = (!is_open).then_some(config.max_connections);
-    Ok(config)
+    config
 }
 
 /// Listens for the peers that a gate admits. While all places are taken, peers are refused as busy.
@@ -133,7 +131,7 @@ pub fn listen(
         0 => Err(RefuseReason::Busy),
         _ => admit(admittee),
     });
-    let listener = endpoint.listen(Listen { responder, ..Listen::new(Arc::clone(gate.identity())) });
+    let listener = endpoint.listen(Listen::with(responder));
     listener.map_err(|error| Failure::system("listen")(error.into()))
 }
 

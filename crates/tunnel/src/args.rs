@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn memory_has_limits() {
         let Ok(Command::Serve(args)) = parse("serve --to a:1 --memory 64mib") else { panic!() };
-        let mut config = EndpointConfig::new().unwrap();
+        let mut config = EndpointConfig::default();
         args.memory.limit(&mut config);
         assert_eq!((config.memory_limit, config.connection_memory_limit), (64 << 20, 16 << 20));
         assert!(

@@ -51,7 +51,7 @@ impl Link {
     ) -> Result<Self, Failure> {
         let addresses = resolve(&remote).await?;
         let endpoint = bind_towards(&addresses, |any| {
-            let mut config = EndpointConfig::new().map_err(Failure::system("no random numbers"))?;
+            let mut config = EndpointConfig::default();
             memory.limit(&mut config);
             Endpoint::bind(any, config).map_err(|error| Failure::bind(any, &error))
         })?;
@@ -127,9 +127,11 @@ impl Link {
             addresses = resolve(&self.remote).await?;
         }
         match race(&self.endpoint, &addresses, &self.dialer, |keys| self.connect_config(keys)).await {
-            Ok((stream, address)) => {
-                addresses.retain(|other| *other != address);
-                addresses.insert(0, address);
+            Ok(stream) => {
+                if let Some(address) = stream.peer_addr() {
+                    addresses.retain(|other| *other != address);
+                    addresses.insert(0, address);
+                }
                 *self.addresses() = addresses;
                 if let Some(cookie) = stream.resumption_cookie() {
                     let mut cookies = self.cookies.lock().unwrap_or_else(PoisonError::into_inner);

@@ -53,7 +53,7 @@ pub(crate) async fn serve(args: &ServeArgs, report: &Report, stop: &TaskStop) ->
 /// interfaces.
 fn bind(args: &ServeArgs, max_connections: u32) -> Result<Endpoint, Failure> {
     let bind = |address| {
-        let mut config = server_endpoint(max_connections, args.trust.open)?;
+        let mut config = server_endpoint(max_connections, args.trust.open);
         args.memory.limit(&mut config);
         Endpoint::bind(address, config)
     };

@@ -302,7 +302,7 @@ fn ambiguous_ticket(world: &World) -> (Remote, (Endpoint, Listener)) {
     let options = ListenOptions { identity, ..ListenOptions::default() };
     let gate = Arc::new(options.gate(address, true, &world.report.surroundings()).unwrap());
     let responder = gate.responder(PATH.connection());
-    let listener = other.listen(Listen { responder, ..Listen::new(Arc::clone(gate.identity())) }).unwrap();
+    let listener = other.listen(Listen::with(responder)).unwrap();
     let ticket = world.gate.issue(&[address, world.server], TicketUse::OneClient, 3600).unwrap();
     (Remote::Ticket(ticket), (other, listener))
 }

@@ -163,7 +163,7 @@ mod tokio_stream {
 
     pub(super) fn echo() -> Result<()> {
         runtime()?.block_on(async {
-            let endpoint = rdt_tokio::Endpoint::bind(local(), EndpointConfig::new()?)?;
+            let endpoint = rdt_tokio::Endpoint::bind(local(), EndpointConfig::default())?;
             let listener = endpoint.listen(Listen::new(identity()))?;
             println!("{}", listener.local_addr());
             let mut stream = listener.accept().await?;
@@ -177,7 +177,7 @@ mod tokio_stream {
 
     pub(super) fn ping(to: SocketAddr, count: u32) -> Result<Vec<Duration>> {
         runtime()?.block_on(async {
-            let endpoint = rdt_tokio::Endpoint::bind(local(), EndpointConfig::new()?)?;
+            let endpoint = rdt_tokio::Endpoint::bind(local(), EndpointConfig::default())?;
             let mut stream = endpoint.connect(to, Connect::to(identity().public())).await?;
             let mut times = Vec::new();
             for _ in 0..count {
@@ -226,7 +226,7 @@ mod stream {
     };
 
     pub(super) fn echo() -> Result<()> {
-        let endpoint = blocking::Endpoint::bind(local(), EndpointConfig::new()?)?;
+        let endpoint = blocking::Endpoint::bind(local(), EndpointConfig::default())?;
         let listener = endpoint.listen(Listen::new(identity()))?;
         println!("{}", listener.local_addr());
         let mut stream = listener.accept()?;
@@ -238,7 +238,7 @@ mod stream {
     }
 
     pub(super) fn ping(to: SocketAddr, count: u32) -> Result<Vec<Duration>> {
-        let endpoint = blocking::Endpoint::bind(local(), EndpointConfig::new()?)?;
+        let endpoint = blocking::Endpoint::bind(local(), EndpointConfig::default())?;
         let mut stream = endpoint.connect(to, Connect::to(identity().public()))?;
         let mut times = Vec::new();
         for _ in 0..count {

@@ -31,7 +31,7 @@ fn program_sends_to_library() {
     let (path, kept) = (folder.path().join("data.tar"), folder.path().join("kept"));
     fs::write(&path, random(3_000_000, 2)).unwrap();
     fs::create_dir(&kept).unwrap();
-    let receiver = FileReceiver::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let receiver = FileReceiver::bind("127.0.0.1:0").unwrap();
     let ticket = receiver.ticket().unwrap().to_string();
     let sending = thread::spawn(move || {
         let mut command = rdt_send(&ticket);
@@ -60,7 +60,7 @@ fn program_learns_that_library_cannot_store() {
     let folder = tempfile::tempdir().unwrap();
     let (kept, handle) = (folder.path().join("kept"), TransferHandle::new());
     fs::create_dir(&kept).unwrap();
-    let receiver = FileReceiver::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let receiver = FileReceiver::bind("127.0.0.1:0").unwrap();
     let ticket = receiver.ticket().unwrap();
     thread::scope(|scope| {
         let receiving = scope.spawn(|| receiver.receive_into_with(&kept, &handle));

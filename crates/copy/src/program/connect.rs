@@ -123,7 +123,7 @@ async fn listen_here(
     config: ConnectionConfig,
     report: &Report,
 ) -> Result<Session, Failure> {
-    let endpoint = bind(&args.serve, args.remote.port.unwrap_or(Ports::FREE), EndpointConfig::new)?;
+    let endpoint = bind(&args.serve, args.remote.port.unwrap_or(Ports::FREE), &EndpointConfig::default())?;
     let addresses = reachable(endpoint.local_addr(), &args.serve.advertise);
     let mut options = far_options(args);
     options.push("--dial".to_owned());
@@ -187,12 +187,11 @@ async fn dial(
 ) -> Result<(Endpoint, Stream), Failure> {
     let addresses = in_order(first, resolve(remote).await?);
     let endpoint = bind_towards(&addresses, |any| {
-        let config = EndpointConfig::new().map_err(Failure::system("no random numbers"))?;
-        Endpoint::bind(any, config).map_err(|error| Failure::bind(any, &error))
+        Endpoint::bind(any, EndpointConfig::default()).map_err(|error| Failure::bind(any, &error))
     })?;
     let connect = |keys| Connect::with(keys).config(config.clone());
     match race(&endpoint, &addresses, dialer, connect).await {
-        Ok((stream, _)) => Ok((endpoint, stream)),
+        Ok(stream) => Ok((endpoint, stream)),
         Err(error) => Err(connect_failure(error, &remote.name(), dialer)),
     }
 }
@@ -209,12 +208,8 @@ fn connect_failure(error: ConnectError, name: &str, dialer: &Dialer) -> Failure 
 }
 
 /// Binds a UDP socket to the first free port of a range.
-pub(crate) fn bind(
-    args: &ServeArgs,
-    ports: Ports,
-    config: impl Fn() -> std::io::Result<EndpointConfig>,
-) -> Result<Endpoint, Failure> {
-    let open = |address| Endpoint::bind(address, config()?);
+pub(crate) fn bind(args: &ServeArgs, ports: Ports, config: &EndpointConfig) -> Result<Endpoint, Failure> {
+    let open = |address: SocketAddr| Endpoint::bind(address, config.clone());
     let bind = |port| bind_or_any(args.bind.map(|ip| (ip, port).into()), port, open);
     let mut result = bind(ports.first);
     for port in (ports.first..=ports.last).skip(1) {

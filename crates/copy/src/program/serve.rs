@@ -45,7 +45,7 @@ pub(crate) async fn serve(
     let ports = args.remote.port.unwrap_or(Ports::only(DEFAULT_PORT));
     let surroundings = report.surroundings();
     let max_clients = session_limit(args.serve.max_clients, DESCRIPTORS, &surroundings);
-    let endpoint = bind(&args.serve, ports, || server_endpoint(max_clients, trust.open))?;
+    let endpoint = bind(&args.serve, ports, &server_endpoint(max_clients, trust.open))?;
     let bound = endpoint.local_addr();
     let gate = Arc::new(trust.gate(bound, tickets > 0, &surroundings)?);
     let (tickets, event) = announce(&gate, bound, &options, tickets, &surroundings)?;

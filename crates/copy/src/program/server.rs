@@ -68,7 +68,7 @@ async fn open(
             () = ended(input) => Err(interrupted()),
         };
     }
-    let endpoint = bind(&args.serve, args.remote.port.unwrap_or(Ports::FREE), EndpointConfig::new)?;
+    let endpoint = bind(&args.serve, args.remote.port.unwrap_or(Ports::FREE), &EndpointConfig::default())?;
     let bound = endpoint.local_addr();
     let server = server.map(|ip| SocketAddr::new(ip, bound.port()));
     let addresses = in_order(server, reachable(bound, &args.serve.advertise));

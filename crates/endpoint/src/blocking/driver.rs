@@ -334,7 +334,7 @@ mod tests {
     fn waiting_call_takes_driving_over() {
         let _watchdog = Watchdog::new();
         let key = Arc::new(StaticKey::generate(&mut Entropy::from_seed([3; 32])));
-        let bind = || Endpoint::bind("127.0.0.1:0".parse().unwrap(), EndpointConfig::new().unwrap()).unwrap();
+        let bind = || Endpoint::bind("127.0.0.1:0", EndpointConfig::default()).unwrap();
         let (client, server) = (bind(), bind());
         let listener = server.listen(Listen::new(Arc::clone(&key))).unwrap();
         let mut near = client.connect(server.local_addr(), Connect::to(key.public())).unwrap();
@@ -374,8 +374,8 @@ mod tests {
     fn close_wakes_accept_that_drives() {
         let _watchdog = Watchdog::new();
         let key = Arc::new(StaticKey::generate(&mut Entropy::from_seed([3; 32])));
-        let config = EndpointConfig::new().unwrap();
-        let io = Io::bind("127.0.0.1:0".parse().unwrap(), config.udp).unwrap();
+        let config = EndpointConfig::default();
+        let io = Io::bind("127.0.0.1:0", config.udp).unwrap();
         let wait = Wait::on(&io).unwrap();
         let shared = Shared::new(io, config, clock::now).unwrap();
         let driver = Driver::new(Arc::clone(&shared), wait);

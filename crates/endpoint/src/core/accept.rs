@@ -36,8 +36,8 @@ impl Core {
         self.io.report_unreachable();
         let id = self.set.connect(now, peer.into(), initiator, config)?;
         self.connections.insert(id, Entry::default());
-        if let Some(observer) = observer {
-            self.set.with(now, id, |connection| connection.observe(observer));
+        if let Some(make) = observer {
+            self.set.with(now, id, |connection| connection.observe(make(peer)));
         }
         self.output_inline(now);
         Ok(id)

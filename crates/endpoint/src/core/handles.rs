@@ -85,8 +85,7 @@ macro_rules! endpoint_methods {
             /// If it needs a runtime: outside of one.
             #[cfg(feature = "emulator")]
             pub fn on_network(network: &crate::Network) -> std::io::Result<Self> {
-                let config = crate::EndpointConfig::from_seed(network.next_seed());
-                Self::on_network_with(network, config)
+                Self::on_network_with(network, crate::EndpointConfig::default())
             }
 
             /// Returns the address of the socket, or on the emulated network.

@@ -85,8 +85,20 @@ impl Core {
     /// Returns the driver's next deadline, not after `latest`, and records it. Calls wake the
     /// driver only for an earlier deadline.
     pub(crate) fn arm(&mut self, latest: Option<Instant>) -> Option<Instant> {
-        self.armed = [self.set.poll_timeout(), self.io.next_arrival(), latest].into_iter().flatten().min();
+        let alarm = self.alarms.iter().map(|(at, _)| *at).min();
+        let deadlines = [self.set.poll_timeout(), self.io.next_arrival(), alarm, latest];
+        self.armed = deadlines.into_iter().flatten().min();
         self.armed
+    }
+
+    /// Has the driver wake the task of `cx` at this time.
+    pub(crate) fn set_alarm(&mut self, at: Instant, cx: &Context<'_>) {
+        if !self.alarms.iter().any(|(time, waker)| *time == at && waker.will_wake(cx.waker())) {
+            self.alarms.push((at, cx.waker().clone()));
+        }
+        if self.armed.is_none_or(|armed| at < armed) {
+            self.wake_driver();
+        }
     }
 
     /// Stops waking the driver for timers: it polls soon.
@@ -113,6 +125,9 @@ impl Core {
         }
         if self.set.is_empty() {
             self.idlers.wake(&mut self.wakes);
+        }
+        for (_, waker) in self.alarms.extract_if(.., |(at, _)| *at <= now) {
+            self.wakes.push(waker);
         }
     }
 

@@ -70,8 +70,7 @@ async fn peers_know_each_others_identity() {
 #[tokio::test(start_paused = true)]
 async fn resumption_saves_round_trip_of_retry() {
     // A table without room for unproved addresses.
-    let mut config = EndpointConfig::from_seed([3; 32]);
-    config.max_half_open = 3;
+    let config = EndpointConfig::default().seed([3; 32]).max_half_open(3);
     let pair = Pair::serving("rtt 20ms", Listen::new(identity()), config);
     let (client, server) = pair.connect().await;
     let cookie = client.resumption_cookie().expect("every responder gives one");
@@ -80,8 +79,8 @@ async fn resumption_saves_round_trip_of_retry() {
     for (seed, resumption) in [(1, None), (2, Some(cookie))] {
         // With a key of its own, so outside of the association.
         let ours = Arc::new(StaticKey::generate(&mut Entropy::from_seed([seed; 32])));
-        let mut connect = Connect::to(key()).identity(ours);
-        connect.initiator.resumption = resumption;
+        let connect = Connect::to(key()).identity(ours);
+        let connect = resumption.into_iter().fold(connect, Connect::resumption);
         let begin = tokio::time::Instant::now();
         let to = pair.listener.local_addr();
         let stream = pair.client.connect(to, connect).await.unwrap();
@@ -93,7 +92,7 @@ async fn resumption_saves_round_trip_of_retry() {
 
 #[tokio::test(start_paused = true)]
 async fn full_backlog_refuses() {
-    let pair = Pair::with("rtt 20ms", Listen { backlog: 2, ..Listen::new(identity()) });
+    let pair = Pair::with("rtt 20ms", Listen::new(identity()).backlog(2));
     let to = pair.listener.local_addr();
     let mut kept = Vec::new();
     for expected in [true, true, false] {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rdt_endpoint::tokio::Endpoint;
 use rdt_endpoint::{Connect, ConnectError, Listen, Network, Stopped, StreamError};
 use rdt_transport::wire::native::CloseReason;
-use rdt_transport::{Closed, Confirm, ConnectionConfig, RefuseReason, ResponderConfig};
+use rdt_transport::{Closed, Confirm, ConnectionConfig, RefuseReason};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{Instant, timeout};
 
@@ -192,9 +192,8 @@ async fn unaccepted_connection_is_closed_with_listener() {
 
 #[tokio::test(start_paused = true)]
 async fn refusals_have_kinds() {
-    let mut listen = Listen::new(identity());
-    listen.responder.admit = std::sync::Arc::new(|_| Err(RefuseReason::NotAdmitted));
-    let pair = Pair::with("rtt 20ms", listen);
+    let refuse = Listen::new(identity()).admit(|_| Err(RefuseReason::NotAdmitted));
+    let pair = Pair::with("rtt 20ms", refuse);
     let to = pair.listener.local_addr();
     let refused = pair.client.connect(to, Connect::to(key())).await.unwrap_err();
     let expected = |error: &ConnectError| {
@@ -227,9 +226,8 @@ async fn connect_to_silent_address_times_out() {
 
 #[tokio::test(start_paused = true)]
 async fn application_confirms_stored_stream() {
-    let config = ConnectionConfig { confirm: Confirm::ByApplication, ..ConnectionConfig::default() };
-    let responder = ResponderConfig { config, ..ResponderConfig::open(identity()) };
-    let pair = Pair::with("rtt 20ms", Listen { responder, backlog: 9, ..Listen::new(identity()) });
+    let config = ConnectionConfig::default().confirm(Confirm::ByApplication);
+    let pair = Pair::with("rtt 20ms", Listen::new(identity()).config(config));
     let (mut client, mut server) = pair.connect().await;
     send(&mut client, 1000).await.unwrap();
     receive(&mut server).await.unwrap();

@@ -48,11 +48,13 @@ impl Observer for Acked {
 async fn own_controller_and_observer_are_used() {
     let pair = Pair::new("rtt 20ms rate 100mbit");
     let (acked, seen) = (Arc::new(AtomicU64::new(0)), Arc::new(Mutex::new(0)));
-    let mut config = ConnectionConfig::default();
     let counter = Arc::clone(&acked);
-    config.sender.controller_factory =
-        Some(Arc::new(move |_: Start| -> Box<dyn Controller> { Box::new(Constant(Arc::clone(&counter))) }));
-    let connect = Connect::to(key()).config(config).observer(Acked(Arc::clone(&seen)));
+    let config = ConnectionConfig::default()
+        .controller(move |_: Start| -> Box<dyn Controller> { Box::new(Constant(Arc::clone(&counter))) });
+    let connect = Connect::to(key()).config(config).observer({
+        let seen = Arc::clone(&seen);
+        move |_| Acked(Arc::clone(&seen))
+    });
     let (mut client, mut server) = pair.connect_with(connect).await;
     let begin = Instant::now();
     let (sending, received) = tokio::join!(send(&mut client, 1_000_000), receive(&mut server));

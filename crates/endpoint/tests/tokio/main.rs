@@ -2,6 +2,7 @@
 //! thread, seeded paths and seeded keys make each run the same.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod addresses;
 mod cancellation;
 mod endpoints;
 mod ends;

@@ -35,7 +35,7 @@ impl Pair {
     }
 
     pub(crate) fn with(path: &str, listen: Listen) -> Self {
-        Self::serving(path, listen, EndpointConfig::from_seed([4; 32]))
+        Self::serving(path, listen, EndpointConfig::default().seed([4; 32]))
     }
 
     /// The server has this configuration.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rdt_crypto::{Aead, PublicKey, ResumptionCookie, SharedSecret, StaticKey};
 
+use crate::congestion::{Algorithm, ControllerFactory};
 use crate::{ReceiverConfig, SenderConfig};
 
 /// When the incoming stream is confirmed, so that the peer learns that all of it was delivered.
@@ -52,6 +53,59 @@ pub struct ConnectionConfig {
 }
 
 impl ConnectionConfig {
+    /// Chooses a built-in congestion controller for the outgoing stream.
+    #[must_use]
+    pub fn congestion(mut self, congestion: Algorithm) -> Self {
+        self.sender.congestion = congestion;
+        self.sender.controller_factory = None;
+        self
+    }
+
+    /// Uses a congestion controller of the caller's own for the outgoing stream.
+    #[must_use]
+    pub fn controller(mut self, factory: impl ControllerFactory + 'static) -> Self {
+        self.sender.controller_factory = Some(Arc::new(factory));
+        self
+    }
+
+    /// Limits the rate of the outgoing stream, bytes per second, retransmissions included.
+    #[must_use]
+    pub fn max_rate(mut self, bytes_per_s: u64) -> Self {
+        self.sender.max_rate = Some(bytes_per_s);
+        self
+    }
+
+    /// Limits the time for the handshake, 180 s by default.
+    #[must_use]
+    pub fn handshake_timeout(mut self, limit: Duration) -> Self {
+        self.sender.handshake_give_up = limit;
+        self
+    }
+
+    /// Limits the peer's silence.
+    #[must_use]
+    pub fn idle_timeout(self, idle_timeout: Duration) -> Self {
+        Self { idle_timeout, ..self }
+    }
+
+    /// Chooses when the incoming stream is confirmed.
+    #[must_use]
+    pub fn confirm(self, confirm: Confirm) -> Self {
+        Self { confirm, ..self }
+    }
+
+    /// Has only the initiator send a stream.
+    #[must_use]
+    pub fn one_way(self) -> Self {
+        Self { one_way: true, ..self }
+    }
+
+    /// Chooses whether small writes are sent at once, each in a packet of its own.
+    #[must_use]
+    pub fn nodelay(self, nodelay: bool) -> Self {
+        Self { nodelay, ..self }
+    }
+
     /// Returns the payload of a full packet of the outgoing stream, bytes.
     pub fn payload_size(&self) -> usize {
         self.sender.of_connection().payload_size()

@@ -18,7 +18,7 @@ pub(super) fn identity() -> Arc<StaticKey> {
 }
 
 pub(super) async fn serve(host: &str) -> Result<()> {
-    let endpoint = Endpoint::bind(format!("{host}:{PORT}").parse()?, EndpointConfig::new()?)?;
+    let endpoint = Endpoint::bind(format!("{host}:{PORT}"), EndpointConfig::default())?;
     let listener = endpoint.listen(Listen::new(identity()))?;
     loop {
         let stream = listener.accept().await?;
@@ -50,12 +50,12 @@ pub(super) struct Client {
 
 fn endpoint(peer: SocketAddr) -> Result<Endpoint> {
     let any = if peer.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-    Ok(Endpoint::bind(any.parse()?, EndpointConfig::new()?)?)
+    Ok(Endpoint::bind(any, EndpointConfig::default())?)
 }
 
 impl Client {
     pub(super) fn new(host: &str, opens: Opens) -> Result<Self> {
-        let address = format!("{host}:{PORT}").parse()?;
+        let address = format!("{host}:{PORT}");
         Ok(Self { address, opens, endpoint: endpoint(address)?, kept: None })
     }
 

@@ -1,7 +1,7 @@
 //! HTTP/1.1 by hyper over encrypted streams: a server and a client in one process, over an emulated
 //! path of 50 ms, 10 Mbit/s and 5 % loss. Each request has a connection of its own.
 //!
-//! `cargo run --features tokio --example http`
+//! `cargo run --features tokio,emulator --example hyper`
 
 use std::convert::Infallible;
 use std::error::Error;
