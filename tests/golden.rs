@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rdt::sim::{Outcome, Scenario};
-use rdt::transport::{Observer, Trace};
+use rdt::{Observer, Trace};
 
 const TRACE: &str = include_str!("golden/window-10-rtt-100ms.csv");
 /// Smallest gap between two rounds, s. Rounds are 100 ms apart; within a round the events of the

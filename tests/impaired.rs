@@ -6,10 +6,10 @@ use rdt::emulator::{
     Bitrate, GilbertElliott, Jitter, Ledger, LinkConfig, Loss, Mtu, Outage, Path, PathConfig, Probability,
     QueueSize, Trace,
 };
-use rdt::server::{LinkMode, ServerConfig};
 use rdt::sim::payload;
-use rdt::sim::{Outcome, Simulation};
-use rdt::transport::{LinkProperties, ReceiverConfig, SenderConfig};
+use rdt::sim::{LinkMode, Outcome, ServerConfig, Simulation};
+use rdt::transport::LinkProperties;
+use rdt::{ReceiverConfig, SenderConfig};
 
 const BYTES: u64 = 300_000;
 const LIMIT: Duration = Duration::from_secs(100_000);

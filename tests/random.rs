@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
+use rdt::Phase;
 use rdt::sim::payload;
 use rdt::sim::{Outcome, Report, Scenario};
-use rdt::transport::{Phase, TransferError};
+use rdt::transport::TransferError;
 
 const TRANSFERS: u64 = 200;
 const LIMIT: Duration = Duration::from_secs(1_000_000);

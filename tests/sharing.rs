@@ -6,10 +6,10 @@ use std::time::Duration;
 use rdt::emulator::{
     Bitrate, Direction, Ledger, Link, LinkConfig, Loss, Path, PathConfig, Probability, QueueLimit,
 };
-use rdt::server::{LinkMode, ServerConfig};
 use rdt::sim::payload;
-use rdt::sim::{NodeId, Outcome, Simulation, WireId};
-use rdt::transport::{LinkProperties, ReceiverConfig, SenderConfig};
+use rdt::sim::{LinkMode, NodeId, Outcome, ServerConfig, Simulation, WireId};
+use rdt::transport::LinkProperties;
+use rdt::{ReceiverConfig, SenderConfig};
 
 const RATE: u64 = 10_000_000;
 const RTT: Duration = Duration::from_millis(20);

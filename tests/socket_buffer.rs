@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use rdt::emulator::{Bitrate, Path, PathConfig, QueueLimit};
 use rdt::endpoint::truesize;
-use rdt::server::{LinkMode, ServerConfig};
-use rdt::sim::Simulation;
-use rdt::transport::{LinkProperties, ReceiverConfig, SenderConfig, SenderStats};
+use rdt::sim::{LinkMode, ServerConfig, Simulation};
+use rdt::transport::LinkProperties;
+use rdt::{ReceiverConfig, SenderConfig, SenderStats};
 
 /// `SO_RCVBUF` that the kernel grants with the default `net.core.rmem_max` of 212992: twice that,
 /// in bytes of kernel accounting.

@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use rdt::emulator::{Bitrate, Path, PathConfig};
-use rdt::server::{LinkMode, ServerConfig};
-use rdt::sim::{NodeId, Outcome, ReadPolicy, Simulation};
+use rdt::sim::{LinkMode, NodeId, Outcome, ReadPolicy, ServerConfig, Simulation};
 use rdt::transport::wire::native::LinkRequest;
-use rdt::transport::{LinkProperties, ReceiverConfig, SenderConfig, Wire};
+use rdt::transport::{LinkProperties, Wire};
+use rdt::{ReceiverConfig, SenderConfig};
 
 /// Longer than the 50 attempts of a classic sender, which take 2 s on these paths.
 const PAUSE: Duration = Duration::from_secs(10);

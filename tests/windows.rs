@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
+use rdt::congestion::Algorithm;
 use rdt::emulator::{Bitrate, Loss, Path, PathConfig, Probability, QueueLimit};
-use rdt::server::{LinkMode, ServerConfig};
-use rdt::sim::{NodeId, Recorder, Series, Simulation, WindowRecorder};
-use rdt::transport::congestion::Algorithm;
-use rdt::transport::{ReceiverConfig, Reordering, SenderConfig};
+use rdt::sim::{LinkMode, NodeId, Recorder, Series, ServerConfig, Simulation, WindowRecorder};
+use rdt::transport::Reordering;
+use rdt::{ReceiverConfig, SenderConfig};
 
 const RTT: f64 = 0.1;
 

@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
+use rdt::congestion::Algorithm;
 use rdt::emulator::{Bitrate, JitterShape, Ledger, LinkConfig, Mtu};
 use rdt::transport::LossDetection;
-use rdt::transport::congestion::Algorithm;
 
 use crate::faults::plan::{Kind, MSS, Plan};
 

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use rdt::congestion::Cause;
 use rdt::sim::NodeId;
 use rdt::sim::payload;
-use rdt::transport::congestion::Cause;
 use rdt::transport::drive::Budget;
-use rdt::transport::{Observer, Timer, Trace};
+use rdt::{Observer, Timer, Trace};
 
 use crate::faults::plan::MSS;
 use crate::faults::timers::Timers;

@@ -1,10 +1,11 @@
 //! What is opened by a seed: keys, cipher, and what the responder answers.
 
+use rdt::{
+    Aead, Confirm, ConnectionConfig, Entropy, InitiatorConfig, PublicKey, ReceiverConfig, ResponderConfig,
+    SharedSecret, StaticKey,
+};
 use std::sync::Arc;
 use std::time::Duration;
-
-use rdt::crypto::{Aead, Entropy, PublicKey, SharedSecret, StaticKey};
-use rdt::transport::{Confirm, ConnectionConfig, InitiatorConfig, ReceiverConfig, ResponderConfig};
 
 use crate::faults::plan::Plan;
 

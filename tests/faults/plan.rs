@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
+use rdt::SenderConfig;
+use rdt::congestion::Algorithm;
 use rdt::emulator::{
     Bitrate, GilbertElliott, Jitter, LinkConfig, Loss, Mtu, Outage, PathConfig, Probability, QueueLimit,
 };
-use rdt::transport::congestion::Algorithm;
-use rdt::transport::{LossDetection, SenderConfig, WindowConfig};
+use rdt::transport::{LossDetection, WindowConfig};
 
 /// Largest transfer, bytes.
 const LARGEST: f64 = 2_000_000.0;

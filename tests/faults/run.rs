@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use rdt::emulator::{Ledger, Path};
 use rdt::sim::{Exchange, NodeId, Simulation, WireId};
-use rdt::transport::{Closed, Connection, ConnectionId, ConnectionSetConfig, LossDetection, SenderStats};
+use rdt::transport::{Connection, ConnectionId, ConnectionSetConfig, LossDetection};
+use rdt::{Closed, SenderStats};
 
 use crate::faults::bounds::{self, Facts};
 use crate::faults::checker::{Checker, INITIATOR, RESPONDER, Watch};

@@ -9,11 +9,10 @@ mod wires;
 use std::env;
 use std::time::Duration;
 
+use rdt::congestion::Algorithm;
 use rdt::emulator::{Bitrate, Path, PathConfig, QueueLimit};
-use rdt::server::{LinkMode, ServerConfig};
-use rdt::sim::{Application, NodeId, Outcome, Simulation, WireId};
-use rdt::transport::congestion::Algorithm;
-use rdt::transport::{ReceiverConfig, SenderConfig};
+use rdt::sim::{Application, LinkMode, NodeId, Outcome, ServerConfig, Simulation, WireId};
+use rdt::{ReceiverConfig, SenderConfig};
 
 /// Seed from `RDT_SEED`, or 1.
 fn seed() -> u64 {

@@ -1,7 +1,7 @@
 use super::*;
+use rdt::Observer;
 use rdt::emulator::{Direction, Discipline, LinkConfig, Loss, Marking, Probability, WifiConfig};
 use rdt::sim::{Mark, Marks, Recorder, Source};
-use rdt::transport::Observer;
 
 /// Run with three transfers. With `watched` everything is measured.
 fn run(config: &PathConfig, watched: bool) -> (u64, u64) {

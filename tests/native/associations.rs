@@ -1,8 +1,8 @@
 //! Connections one after the other between the same two hosts: they open without a handshake, and
 //! share what they know of the path.
 
-use rdt::crypto::{Entropy, StaticKey};
-use rdt::transport::{ConnectionConfig, ConnectionId, ConnectionSetConfig, InitiatorConfig, ResponderConfig};
+use rdt::transport::{ConnectionId, ConnectionSetConfig};
+use rdt::{ConnectionConfig, Entropy, InitiatorConfig, ResponderConfig, StaticKey};
 
 use super::*;
 

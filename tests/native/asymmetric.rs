@@ -1,10 +1,10 @@
 //! Lines that are faster one way than the other, with data both ways at once: home uplinks (RFC
 //! 3449).
 
-use rdt::crypto::{Entropy, StaticKey};
 use rdt::emulator::{Bitrate, QueueLimit};
 use rdt::sim::{Application, Interceptor};
-use rdt::transport::{ConnectionConfig, ConnectionSetConfig, InitiatorConfig, ResponderConfig};
+use rdt::transport::ConnectionSetConfig;
+use rdt::{ConnectionConfig, Entropy, InitiatorConfig, ResponderConfig, StaticKey};
 
 use super::*;
 

@@ -3,13 +3,10 @@
 
 use std::sync::Arc;
 
-use rdt::crypto::{Aead, Entropy, StaticKey};
 use rdt::emulator::{Jitter, Marking, Mtu, Outage, QueueLimit};
 use rdt::sim::{Application, Exchange, Mark, Marks, Recorder};
-use rdt::transport::{
-    Closed, Connection, ConnectionConfig, ConnectionId, ConnectionSetConfig, EcnState, InitiatorConfig,
-    ResponderConfig,
-};
+use rdt::transport::{Connection, ConnectionId, ConnectionSetConfig, EcnState};
+use rdt::{Aead, Closed, ConnectionConfig, Entropy, InitiatorConfig, ResponderConfig, StaticKey};
 
 use super::*;
 

@@ -35,13 +35,11 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rdt::congestion::Algorithm;
 use rdt::emulator::{Bitrate, Ledger, LinkConfig, Loss, Path, PathConfig, Probability, QueueSize};
-use rdt::server::{LinkMode, ServerConfig};
-use rdt::sim::{NodeId, Outcome, ReadPolicy, Simulation, Transfer, WireId};
-use rdt::transport::congestion::Algorithm;
-use rdt::transport::{
-    LossDetection, Observer, ReceiverConfig, Reordering, Resend, RtoPolicy, SenderConfig, SenderStats, Trace,
-};
+use rdt::sim::{LinkMode, NodeId, Outcome, ReadPolicy, ServerConfig, Simulation, Transfer, WireId};
+use rdt::transport::{LossDetection, Reordering, RtoPolicy};
+use rdt::{Observer, ReceiverConfig, Resend, SenderConfig, SenderStats, Trace};
 
 /// Bytes that IP and UDP add to a datagram.
 const IP_UDP: u32 = 28;

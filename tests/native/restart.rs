@@ -2,7 +2,7 @@
 //! of one.
 
 use rdt::transport::wire::native::{CloseReason, LinkRequest};
-use rdt::transport::{Closed, Phase};
+use rdt::{Closed, Phase};
 
 use super::*;
 

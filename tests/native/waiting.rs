@@ -1,7 +1,7 @@
 //! Time that a transfer waits for a reader, a path or an answer, and time until it resumes.
 
+use rdt::Closed;
 use rdt::emulator::{Mtu, Outage};
-use rdt::transport::Closed;
 
 use super::*;
 
