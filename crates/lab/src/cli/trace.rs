@@ -21,7 +21,7 @@ faster.
 Examples:
   rdt-lab trace file.pcapng                  the table of each connection
   rdt-lab trace file.pcapng --list           one line for each connection
-  tcpdump -w - tcp | rdt-lab trace -         the same for standard input, at its end
+  rdt-lab trace - <file.pcapng               the same from standard input, such as a pipe
   rdt-lab trace file.pcapng --flow 2 -o report.html
   rdt-lab trace file.pcapng --between 10s..12s --export graphs";
 
