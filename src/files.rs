@@ -21,7 +21,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rdt_endpoint::StreamError;
-use rdt_trust::TrustError;
+use rdt_trust::services::FILES;
+use rdt_trust::{Surroundings, TrustError};
 
 pub use handle::TransferHandle;
 pub use receive::{FileReceiver, Received};
@@ -67,6 +68,11 @@ fn bits_per_s(bytes: u64, elapsed: Duration) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "a rate has a few digits")]
     let bits = bytes as f64 * 8.0;
     bits / elapsed.as_secs_f64().max(1e-9)
+}
+
+/// A library prints nothing.
+fn surroundings() -> Surroundings {
+    Surroundings { service: FILES, ..Surroundings::default() }
 }
 
 #[cfg(test)]

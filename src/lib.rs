@@ -92,6 +92,7 @@
 //! | shared secret | [`Connect::secret`] | [`Listen::secret`], [`Gate::secret`] |
 //! | own decision | [`Connect::trusting`] | [`Listen::admit`] |
 //! | everybody | | [`Listen::new`] |
+//! | those that speak this application protocol, as ALPN | [`Connect::service`] | [`Listen::service`], [`Gate::service`] |
 //!
 //! [`Connect::identity`] proves a key to the peer, whose stream returns it from `peer_identity`.
 //! Keys on first use, as ssh has them:
@@ -290,7 +291,7 @@ pub use rdt_endpoint::{
 pub use rdt_transport::{
     Admittee, Closed, ConfigError, Confirm, ConnectionConfig, ConnectionStats, InitiatorConfig, Interest,
     LossTrigger, Metrics, Observer, Phase, ReceiverConfig, ReceiverStats, RefuseReason, Resend,
-    ResponderConfig, Secrets, SenderConfig, SenderStats, StreamName, Timer, Trace, congestion,
+    ResponderConfig, Secrets, SenderConfig, SenderStats, Service, StreamName, Timer, Trace, congestion,
     wire::native::CloseReason,
 };
 #[doc(inline)]

@@ -11,7 +11,7 @@ use rdt_crypto::{Entropy, ResumptionCookie, SharedSecret, StaticKey};
 use rdt_testing::packets::{HEADER, connection_id, unencrypted};
 use rdt_transport::{
     Connection, ConnectionConfig, ConnectionEvent, ConnectionId, ConnectionSet, ConnectionSetConfig, Ecn,
-    Endpoint, InitiatorConfig, ResponderConfig, TransmitBuf,
+    Endpoint, InitiatorConfig, ResponderConfig, Service, TransmitBuf,
 };
 
 use crate::grammar::{Expected, Sealed};
@@ -159,7 +159,9 @@ pub fn run(data: &[u8]) {
         ..ConnectionConfig::default()
     };
     let identity = Arc::new(StaticKey::generate(&mut Entropy::from_seed([2; 32])));
+    let service = Service::new("fuzz").expect("it is a name");
     let keys = InitiatorConfig {
+        service: if input.flags & 128 == 0 { service } else { Service::NONE },
         remote: (input.flags & 1 != 0).then(|| identity.public()),
         local: (input.flags & 2 != 0)
             .then(|| Arc::new(StaticKey::generate(&mut Entropy::from_seed([3; 32])))),
@@ -181,7 +183,8 @@ pub fn run(data: &[u8]) {
     };
     let mut sets = [4, 5].map(|seed| ConnectionSet::new(limits, Entropy::from_seed([seed; 32])));
     let secrets = Arc::new(secrets);
-    sets[1].listen(ResponderConfig { config: config.clone(), secrets, ..ResponderConfig::open(identity) });
+    let open = ResponderConfig::open(identity);
+    sets[1].listen(ResponderConfig { config: config.clone(), secrets, service, ..open });
     let mut harness = Harness {
         sets,
         sides: [BTreeMap::new(), BTreeMap::new()],

@@ -11,6 +11,7 @@ use rdt_endpoint::files::{PartialFile, name_of_peer, stored_name, sweep};
 use rdt_endpoint::{EndpointConfig, generate_key};
 use rdt_transport::wire::native::CloseReason;
 use rdt_transport::{Confirm, ConnectionConfig};
+use rdt_trust::services::FILES;
 use rdt_trust::{Gate, Ticket, TicketUse, reachable};
 use rdt_udp::clock;
 
@@ -59,7 +60,7 @@ impl FileReceiver {
     /// [`FileTransferError::System`].
     pub fn bind(address: impl ToSocketAddrs) -> Result<Self, FileTransferError> {
         let identity = generate_key()?;
-        let gate = Arc::new(Gate::new(identity));
+        let gate = Arc::new(Gate::new(identity).service(FILES));
         let config = ConnectionConfig::default().confirm(Confirm::ByApplication).one_way();
         let endpoint = Endpoint::bind(address, EndpointConfig::default())?;
         let listener = endpoint.listen(gate.listen().config(config)).map_err(io::Error::from)?;

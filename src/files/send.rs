@@ -12,10 +12,10 @@ use rdt_endpoint::blocking::{Endpoint, Stream};
 use rdt_endpoint::files::{CheckedFile, suggested_name};
 use rdt_endpoint::{Connect, EndpointConfig, generate_key};
 use rdt_transport::{ConnectionConfig, SenderConfig, StreamName};
-use rdt_trust::{Dialer, Surroundings, Ticket, bind_towards};
+use rdt_trust::{Dialer, Ticket, bind_towards};
 use rdt_udp::clock;
 
-use super::{CANCELLED, CHUNK, FileTransferError, TransferHandle, bits_per_s, lost};
+use super::{CANCELLED, CHUNK, FileTransferError, TransferHandle, bits_per_s, lost, surroundings};
 
 /// File that the receiver has stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,7 +93,8 @@ fn connect(
     ticket: &Ticket,
     name: Option<StreamName>,
 ) -> Result<Stream, FileTransferError> {
-    let dialer = Dialer::of_ticket(identity()?, ticket, &Surroundings::default());
+    let dialer =
+        Dialer::of_ticket(identity()?, ticket, &surroundings()).map_err(FileTransferError::Ticket)?;
     let mut config = ConnectionConfig::default().one_way();
     config.sender = SenderConfig { name, ..SenderConfig::native(0) };
     let connected = endpoint.connect(ticket.addresses(), Connect::from(&dialer).config(config));

@@ -54,8 +54,7 @@ impl World {
 
 /// Opens a connection of another client, which writes as it likes.
 fn stream(ticket: &Ticket) -> Stream {
-    let dialer =
-        Dialer::of_ticket(rdt_endpoint::generate_key().unwrap(), ticket, &rdt_trust::Surroundings::default());
+    let dialer = Dialer::of_ticket(rdt_endpoint::generate_key().unwrap(), ticket, &surroundings()).unwrap();
     connect(ticket.addresses()[0], Connect::with(dialer.initiator())).unwrap()
 }
 
@@ -122,7 +121,14 @@ fn files_of_one_name_are_kept_side_by_side() {
 fn ticket_admits_one_client_and_others_disturb_nobody() {
     let world = World::new();
     let (path, known) = (world.file("empty", b""), world.ticket());
-    let forged = Ticket::new(known.addresses(), known.key(), false, u64::MAX, &mut os_entropy().unwrap());
+    let forged = Ticket::new(
+        known.service(),
+        known.addresses(),
+        known.key(),
+        false,
+        u64::MAX,
+        &mut os_entropy().unwrap(),
+    );
     let held = world.ticket();
     stream(&held).close(0, "");
     for ticket in [forged.unwrap(), held] {

@@ -7,6 +7,7 @@ use rdt_crypto::{PublicKey, ResetKey, StaticKey};
 use rdt_endpoint::host_id;
 use rdt_program::Failure;
 use rdt_transport::{Admittee, ConnectionConfig, ConnectionSetConfig, ResponderConfig};
+use rdt_trust::services::FILES;
 use rdt_trust::{Gate, Surroundings, TicketUse, TrustError, identity, os_entropy, reachable};
 use rdt_udp::{Remote, clock};
 
@@ -65,6 +66,7 @@ impl Admission {
         let (remarks, log) = (log.clone(), log.clone());
         let is_quiet = args.quiet;
         let surroundings = Surroundings {
+            service: FILES,
             say: Arc::new(move |line| {
                 if !is_quiet {
                     remarks.talk(line);

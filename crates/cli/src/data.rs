@@ -6,6 +6,7 @@ use std::io::{self, Stdin};
 use std::path::Path;
 
 use rdt_program::Failure;
+use rdt_program::standard::check_stdin;
 use rdt_sim::payload;
 use rdt_udp::Waker;
 
@@ -34,10 +35,12 @@ impl Data {
             return Ok(Self::Array(None, "sending the DWORD array without end".into()));
         }
         match &args.file {
-            Some(path) if path == Path::new("-") => Ok(Self::Stdin(io::stdin())),
-            Some(path) => Self::open(path),
-            None if stdin => Ok(Self::Stdin(io::stdin())),
-            None => {
+            Some(path) if path != Path::new("-") => Self::open(path),
+            file if stdin || file.is_some() => {
+                check_stdin().map_err(|error| Failure::input("the standard input", &error))?;
+                Ok(Self::Stdin(io::stdin()))
+            }
+            _ => {
                 let power = args.power.unwrap_or(20);
                 // The line reports 0 ms, because the array is generated while it is sent.
                 let line = format!("initializing DWORD array with 2^{power} elements... done in 0 ms");

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use rdt_crypto::PublicKey;
 use rdt_program::{Failure, Stop, host_port, talk};
 use rdt_transport::{Closed, InitiatorConfig, Phase, TransferError};
+use rdt_trust::services::FILES;
 use rdt_trust::{Dialer, Remote, Surroundings};
 use rdt_udp::{BufferOccupancy, SocketError, clock};
 
@@ -84,13 +85,19 @@ pub(crate) fn find(
     };
     let dial = || args.trust.dialer(&remote, &surroundings());
     let dialer = is_encrypted.then(dial).transpose()?.map(Arc::new);
-    let initiator = dialer.as_deref().map(Dialer::initiator).unwrap_or_default();
+    let keyless = || InitiatorConfig { service: FILES, ..InitiatorConfig::default() };
+    let initiator = dialer.as_deref().map_or_else(keyless, Dialer::initiator);
     Ok(Found { addresses, initiator, dialer, local: None })
 }
 
 /// Returns the connection of `rdt-trust` to this program.
 fn surroundings() -> Surroundings {
-    Surroundings { say: Arc::new(talk), warn: Arc::new(talk), unix_time_s: Arc::new(clock::unix_time_s) }
+    Surroundings {
+        service: FILES,
+        say: Arc::new(talk),
+        warn: Arc::new(talk),
+        unix_time_s: Arc::new(clock::unix_time_s),
+    }
 }
 
 /// Resolves a name to at least one address.

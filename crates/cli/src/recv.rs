@@ -14,7 +14,7 @@ use rdt_endpoint::truesize;
 use rdt_server::{LinkMode, Server, ServerConfig, ServerStats};
 use rdt_transport::{AckPolicy, ReceiverConfig};
 use rdt_trust::{TrustError, os_entropy};
-use rdt_udp::{Offload, Remote, SocketError, UdpIo, UdpOptions, UdpStats, Waiter, clock};
+use rdt_udp::{Offload, Remote, Shown, SocketError, UdpIo, UdpOptions, UdpStats, Waiter, clock};
 use serde_json::json;
 
 use crate::VERSION;
@@ -121,14 +121,14 @@ impl<'a> Plan<'a> {
     /// Starts to answer scrapes, and returns the address.
     fn serve_metrics(&self, published: Option<&Published>) -> Result<Option<SocketAddr>, Failure> {
         let Some((published, address)) = published.zip(self.args.metrics.metrics) else { return Ok(None) };
-        let cannot = |error| Failure::unavailable(format_args!("cannot serve metrics at {address}: {error}"));
+        let cannot = |error| Failure::bind(address, error);
         published.serve(address).map(Some).map_err(cannot)
     }
 
     fn announce(&self, address: SocketAddr, admission: &Admission, metrics: Option<SocketAddr>) {
         let args = self.args;
         let dummy = if args.dummy { "***** DUMMY receiver " } else { "" };
-        self.log.line(&format!("{dummy}Receiver v{VERSION} has initialized on {address}"));
+        self.log.line(&format!("{dummy}Receiver v{VERSION} has initialized on {}", Shown(address)));
         if self.seed.is_some() && args.ack_every == AckEvery::Batch {
             self.log.aside(
                 "--ack-every batch has no effect: packets leave an emulated link one by one (see --no-link)",
@@ -141,12 +141,12 @@ impl<'a> Plan<'a> {
         // Not among the lines of the log, which are as in the reference.
         self.log.aside(&format!("own key {}", key.fingerprint()));
         self.log.json(json!({
-            "event": "initialized", "address": address.to_string(), "seed": self.seed.map(json::seed), "threads": args.threads,
+            "event": "initialized", "address": Shown(address).to_string(), "seed": self.seed.map(json::seed), "threads": args.threads,
             "key": key.to_string(), "ticket": admission.ticket, "exposed": admission.is_exposed,
-            "metrics": metrics.map(|address| address.to_string()),
+            "metrics": metrics.map(|address| Shown(address).to_string()),
         }));
         if let Some(address) = metrics {
-            self.log.aside(&format!("metrics at http://{address}/metrics"));
+            self.log.aside(&format!("metrics at http://{}/metrics", Shown(address)));
         }
         if let Some(warning) = admission.warning() {
             self.log.talk(&warning);

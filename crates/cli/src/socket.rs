@@ -56,10 +56,7 @@ pub(crate) fn bind_asked<T>(
 
 /// Binds a UDP socket, for [`bind_asked`].
 pub(crate) fn bind_udp(address: SocketAddr, options: UdpOptions) -> io::Result<UdpIo> {
-    UdpIo::bind(address, options).map_err(|error| match error {
-        SocketError::Bind { error, .. } => error,
-        other => io::Error::other(other),
-    })
+    Ok(UdpIo::bind(address, options)?)
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 
 use rdt_emulator::Bitrate;
 use rdt_program::json::EventStamp;
+use rdt_program::standard::stdout;
 use rdt_udp::clock;
 use serde_json::{Value, json};
 
@@ -140,7 +141,7 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<u8, Failure> {
         let file = kept.as_ref().ok().and_then(Option::as_ref);
         let mut object = figures.json();
         crate::json::extend(&mut object, json!({ "file": file.map(|file| file.to_string_lossy()) }));
-        let line = json_stream::line(&mut io::stdout().lock(), &stamp.now(object));
+        let line = json_stream::line(&mut stdout(), &stamp.now(object));
         line.map_err(Failure::stdout)?;
         return kept.map(|_| 0);
     }

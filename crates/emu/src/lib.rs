@@ -125,6 +125,6 @@ fn stderr_log() -> Result<Printer, Failure> {
 fn tell(line: &str) -> Result<(), Failure> {
     use std::io::Write as _;
 
-    let mut out = std::io::stdout().lock();
+    let mut out = rdt_program::standard::stdout();
     Failure::writing(STDOUT, out.write_all(format!("{line}\n").as_bytes()).and_then(|()| out.flush()))
 }

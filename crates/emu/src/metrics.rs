@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rdt_emulator::DropCause;
+use rdt_program::Shown;
 use rdt_program::metrics::{self, Samples};
 
 use crate::Failure;
@@ -36,9 +37,8 @@ impl Published {
             let accounts = shared.lock().unwrap_or_else(PoisonError::into_inner).clone();
             accounts.map_or(Ok(()), |accounts| add(&accounts, samples))
         };
-        let bound = metrics::serve(address, read)
-            .map_err(|error| Failure::unavailable(format!("--metrics: cannot bind to {address}: {error}")))?;
-        talk(&format!("metrics at http://{bound}/metrics"));
+        let bound = metrics::serve(address, read).map_err(|error| Failure::bind(address, error))?;
+        talk(&format!("metrics at http://{}/metrics", Shown(bound)));
         Ok(Self { copy, next: now })
     }
 }

@@ -1,13 +1,13 @@
 //! Reports of a relay: options, observers, and output at the end.
 
 use std::fs::{self, File};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rdt_emulator::parse_duration;
 use rdt_program::files::{create_private, is_same_path};
 use rdt_program::json::seed as seed_json;
+use rdt_program::standard::stdout;
 use rdt_program::{Printer, exit};
 use rdt_udp::clock;
 use serde_json::{Value, json};
@@ -179,7 +179,7 @@ impl OutputArgs {
     fn json_out(&self) -> Result<Option<Out>, Failure> {
         match &self.json_to {
             Some(path) => Ok(Some(Box::new(self.create(path)?))),
-            None if self.json || self.json_stream.is_some() => Ok(Some(Box::new(io::stdout()))),
+            None if self.json || self.json_stream.is_some() => Ok(Some(Box::new(stdout()))),
             None => Ok(None),
         }
     }

@@ -35,7 +35,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use rdt_emulator::{Direction, Path, parse_duration};
-use rdt_udp::{Waker, clock};
+use rdt_udp::{Shown, Waker, clock};
 
 use crate::Failure;
 use crate::account::Account;
@@ -144,7 +144,7 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
     if let Err(error) = signals::on_interrupt_or_quit(ending(stop)) {
         tracing::warn!(%error, "Ctrl-C will end the program without a summary");
     }
-    talk(&format!("{local} -> {target}"));
+    talk(&format!("{} -> {}", Shown(local), Shown(target)));
     let paths: Paths =
         if args.per_client { PerTag::new(config, seed).into() } else { Path::new(config, seed).into() };
     let frame = datagrams(sockets.addresses(), target);

@@ -20,6 +20,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rdt_emulator::{Bitrate, Ecn, Path, parse_bitrate, parse_duration};
+use rdt_program::standard::{check_stdin, stdout};
 use rdt_udp::clock;
 
 use crate::path::PathArgs;
@@ -59,7 +60,7 @@ pub(crate) fn sim(args: &SimArgs) -> Result<u8, Failure> {
     let (config, seed) = (described.config()?, described.seed());
     let schedule = args.schedule()?;
     let format = if args.json { Format::Json } else { Format::Csv };
-    let rows = Rows::new(BufWriter::new(io::stdout().lock()), format);
+    let rows = Rows::new(BufWriter::new(stdout()), format);
     match run(Path::new(config, seed), seed, schedule, rows) {
         Ok(text) if !args.quiet => {
             for line in text.lines() {
@@ -107,6 +108,7 @@ impl SimArgs {
 }
 
 fn read_input() -> io::Result<String> {
+    check_stdin()?;
     let mut text = String::new();
     io::stdin().lock().read_to_string(&mut text)?;
     Ok(text)

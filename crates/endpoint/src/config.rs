@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rdt_crypto::{Entropy, PublicKey, ResumptionCookie, SharedSecret, StaticKey};
 use rdt_transport::{
     Admittee, ConnectionConfig, ConnectionSetConfig, InitiatorConfig, Observer, RefuseReason,
-    ResponderConfig, Trust,
+    ResponderConfig, Service, Trust,
 };
 use rdt_udp::UdpOptions;
 
@@ -169,6 +169,13 @@ impl Connect {
         self
     }
 
+    /// Speaks this application protocol: a peer that speaks another one is refused.
+    #[must_use]
+    pub fn service(mut self, service: Service) -> Self {
+        self.initiator.service = service;
+        self
+    }
+
     /// Shows the cookie of an earlier connection to the same peer
     /// ([`Stream::resumption_cookie`](crate::blocking::Stream::resumption_cookie)), which saves a
     /// round trip, once.
@@ -277,6 +284,13 @@ impl Listen {
     #[must_use]
     pub fn backlog(self, backlog: usize) -> Self {
         Self { backlog, ..self }
+    }
+
+    /// Speaks this application protocol: peers that speak another one are refused.
+    #[must_use]
+    pub fn service(mut self, service: Service) -> Self {
+        self.responder.service = service;
+        self
     }
 
     /// Reports what the outgoing stream of each connection sends to the observer that `make`

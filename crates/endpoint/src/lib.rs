@@ -68,6 +68,25 @@
 //! # Ok(()) }
 //! ```
 //!
+//! ## Protocol name
+//!
+//! Both sides may name the application protocol that they speak, as ALPN does in TLS. The name is
+//! in the encrypted handshake and costs no round trip. A client that reached another program fails
+//! with `RefuseReason::OtherService`, which has the name of that one, and no byte of its stream was
+//! sent:
+//!
+//! ```
+//! use rdt_endpoint::{Connect, Listen, generate_key};
+//! use rdt_transport::Service;
+//!
+//! const CHAT: Service = Service::new("chat.example/2").unwrap();
+//!
+//! let identity = generate_key()?;
+//! let listen = Listen::new(identity.clone()).service(CHAT);
+//! let connect = Connect::to(identity.public()).service(CHAT);
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
 //! ## Ends
 //!
 //! | event | outgoing stream | incoming stream |

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use rdt_transport::{Closed, ConnectionId, RefuseReason};
+use rdt_transport::{Closed, ConnectionId};
 
 use crate::config::Connect;
 use crate::core::Shared;
@@ -39,9 +39,8 @@ impl AttemptEnd {
         match closed {
             Closed::TimedOut(_) | Closed::Idle => Self::NoAnswer,
             Closed::Unreachable => Self::NoProgram,
-            // An initiator ignores a refusal for this reason that has no proof.
-            Closed::Refused(RefuseReason::NotAdmitted | RefuseReason::Unencrypted) => Self::Final,
-            Closed::Refused(_) | Closed::Version(_) => Self::Unproved,
+            Closed::Refused(reason) if !reason.is_proved() => Self::Unproved,
+            Closed::Version(_) => Self::Unproved,
             _ => Self::Final,
         }
     }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::Printer;
 use crate::printer::keep_first;
+use crate::standard::stdout;
 
 /// Limit on the lines that wait for a slow reader; a line has at most 2 KB.
 const QUEUE_LINES: usize = 4096;
@@ -20,7 +21,7 @@ pub struct Console {
 impl Console {
     /// Creates a console that prints on a thread; only `flush` and `finish` wait for a slow reader.
     pub fn in_background() -> io::Result<Self> {
-        let printer = Printer::spawn(QUEUE_LINES, |text| print(&mut io::stdout(), text))?;
+        let printer = Printer::spawn(QUEUE_LINES, |text| print(&mut stdout(), text))?;
         Ok(Self { background: Some(printer), ..Self::default() })
     }
 
@@ -32,7 +33,7 @@ impl Console {
     /// Prints text without ending the line.
     pub fn text(&self, text: &str) {
         match &self.background {
-            None => keep_first(&self.error, print(&mut io::stdout().lock(), text)),
+            None => keep_first(&self.error, print(&mut stdout(), text)),
             Some(printer) => printer.print(text),
         }
     }

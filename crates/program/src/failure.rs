@@ -12,6 +12,7 @@ use rdt_udp::SocketError;
 use crate::exit::{
     CANNOT_CREATE, FAILED_RECV, FAILED_SEND, INTERRUPTED, IO, NO_INPUT, NO_SUCH_HOST, OS, UNAVAILABLE, USAGE,
 };
+use crate::standard::check_stdout;
 use crate::{command_error, help_without_command, talk};
 
 /// Name of the standard output in sentences.
@@ -81,8 +82,8 @@ impl Failure {
     }
 
     /// An address cannot be listened on.
-    pub fn bind(address: SocketAddr, error: &io::Error) -> Self {
-        Self::unavailable(format_args!("cannot listen on {address}: {error}"))
+    pub fn bind(address: SocketAddr, error: io::Error) -> Self {
+        SocketError::Bind { address, error }.into()
     }
 
     /// Returns a function for `map_err` that adds the system call that failed after the start.
@@ -167,7 +168,7 @@ pub fn main<A>(
         Ok(args) => run(args),
         Err(error) if help_without_command(&error) => Ok(USAGE),
         Err(error) if error.use_stderr() => Err(reject(&error)),
-        Err(help) => Failure::writing(STDOUT, help.print()).map(|()| 0),
+        Err(help) => Failure::writing(STDOUT, check_stdout().and_then(|()| help.print())).map(|()| 0),
     };
     let code = result.unwrap_or_else(|failure| {
         if let Some(sentence) = failure.sentence() {

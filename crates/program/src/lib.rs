@@ -13,6 +13,7 @@
 //! | progress | `progress.rs` | whether a bar can be drawn; rates and times in words |
 //! | printer | `printer.rs` | a thread that prints, so that a slow reader delays nothing else |
 //! | signals | `signals.rs` | Ctrl-C and termination; flags that end threads and tasks |
+//! | standard streams | `standard.rs` | which of them were closed at the start |
 //! | threads | `threads.rs` | worker threads that start together or not at all |
 //! | time of day | `time.rs` | RFC 3339, and local time in the receiver's log |
 
@@ -27,6 +28,7 @@ mod output;
 mod printer;
 pub mod progress;
 pub mod signals;
+pub mod standard;
 pub mod threads;
 pub mod time;
 
@@ -37,6 +39,7 @@ pub use console::{Console, talk, talk_in_background};
 pub use failure::{Failure, STDOUT, main, rejection};
 pub use output::{Output, Remarks};
 pub use printer::Printer;
+pub use rdt_udp::Shown;
 pub use rdt_udp::clock::unix_time_s;
 pub use signals::Stop;
 #[cfg(feature = "tokio")]

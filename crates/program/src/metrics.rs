@@ -17,6 +17,8 @@ use prometheus_client::metrics::{MetricType, TypedMetric};
 use prometheus_client::registry::Registry;
 use rdt_udp::clock;
 
+use crate::host_port::{HostPort, bind_address};
+
 /// Time limit of a request, and of its answer, by which a silent client delays the next one.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 /// Pause after a connection could not be accepted.
@@ -39,7 +41,10 @@ pub struct MetricsArgs {
 fn address(text: &str) -> Result<SocketAddr, String> {
     match text.parse::<u16>() {
         Ok(port) => Ok((Ipv4Addr::LOCALHOST, port).into()),
-        Err(_) => text.parse().map_err(|_| "write PORT or ADDR:PORT, as 9100 or 127.0.0.1:9100".to_owned()),
+        Err(_) => match text.parse::<HostPort>() {
+            Ok(HostPort { host, port: Some(port) }) if !host.is_empty() => bind_address(text, port),
+            _ => Err("write PORT or ADDR:PORT, as 9100 or 127.0.0.1:9100".to_owned()),
+        },
     }
 }
 

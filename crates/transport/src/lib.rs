@@ -74,5 +74,5 @@ pub use sender::{
     Waited,
 };
 pub use wire::PacketKind;
-pub use wire::native::StreamName;
+pub use wire::native::{Service, StreamName};
 pub use wire::{LinkProperties, Wire};

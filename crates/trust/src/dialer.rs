@@ -4,8 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rdt_crypto::{PublicKey, SharedSecret, StaticKey};
 use rdt_endpoint::Connect;
-use rdt_transport::{Closed, InitiatorConfig, RefuseReason, Trust};
+use rdt_transport::{Closed, InitiatorConfig, RefuseReason, Service, Trust};
 
+use crate::services::Speaker;
 use crate::{AttemptEnd, ChangedKey, Known, KnownHosts, Surroundings, Ticket, TrustError};
 
 /// Keys and secret for connections to one peer. The peer's key is known, or the file of known hosts
@@ -14,6 +15,7 @@ use crate::{AttemptEnd, ChangedKey, Known, KnownHosts, Surroundings, Ticket, Tru
 pub struct Dialer {
     identity: Arc<StaticKey>,
     secret: Option<Arc<SharedSecret>>,
+    service: Service,
     expected: Expected,
 }
 
@@ -39,10 +41,19 @@ struct HostCheck {
 
 impl Dialer {
     /// Returns the keys and the secret for the peer that has printed this ticket.
-    pub fn of_ticket(identity: Arc<StaticKey>, ticket: &Ticket, surroundings: &Surroundings) -> Self {
+    ///
+    /// # Errors
+    /// [`TrustError::OtherTicket`]: it is for another service than that of this program.
+    pub fn of_ticket(
+        identity: Arc<StaticKey>,
+        ticket: &Ticket,
+        surroundings: &Surroundings,
+    ) -> Result<Self, TrustError> {
+        let service = surroundings.service;
+        ticket.check_service(service)?;
         let secret = Some(Arc::new(ticket.secret()));
         let (ticket, surroundings) = (Box::new(ticket.clone()), surroundings.clone());
-        Self { identity, secret, expected: Expected::Ticket { ticket, surroundings } }
+        Ok(Self { identity, secret, service, expected: Expected::Ticket { ticket, surroundings } })
     }
 
     /// Returns the keys for a host whose key is in the file of known hosts, or is added to it.
@@ -60,7 +71,8 @@ impl Dialer {
             surroundings: surroundings.clone(),
             refusal: Mutex::new(None),
         };
-        Self { identity, secret, expected: Expected::Known(Arc::new(check)) }
+        let service = surroundings.service;
+        Self { identity, secret, service, expected: Expected::Known(Arc::new(check)) }
     }
 
     /// Returns true if a ticket admits this side. It is good as long as the program that printed it
@@ -76,7 +88,8 @@ impl Dialer {
     /// has proved. A new key is added to the file, with a remark that has its fingerprint.
     pub fn initiator(&self) -> InitiatorConfig {
         let local = Some(Arc::clone(&self.identity));
-        let base = InitiatorConfig { local, secret: self.secret.clone(), ..InitiatorConfig::default() };
+        let (secret, service) = (self.secret.clone(), self.service);
+        let base = InitiatorConfig { local, secret, service, ..InitiatorConfig::default() };
         match &self.expected {
             Expected::Ticket { ticket, .. } => InitiatorConfig { remote: Some(ticket.key()), ..base },
             Expected::Known(check) => {
@@ -111,6 +124,9 @@ impl Dialer {
             }
             (Closed::Refused(RefuseReason::WrongKey), Expected::Known(_)) => {
                 Some(TrustError::UnprovenKey(name()))
+            }
+            (Closed::Refused(RefuseReason::OtherService(service)), _) => {
+                Some(TrustError::OtherService(name(), Speaker(*service)))
             }
             (Closed::Refused(RefuseReason::NotAdmitted), _) => {
                 Some(TrustError::KeyRefused { name: name(), key: self.identity.public() })
@@ -406,6 +422,10 @@ mod tests {
         let line = refused(&host, RefuseReason::NotAdmitted).unwrap().to_string();
         assert_eq!(line.lines().last(), Some(&*own.to_string()));
         assert!(refused(&host, RefuseReason::Busy).is_none());
+        let other = RefuseReason::OtherService(crate::services::TUNNELS);
+        let refusal = refused(&ticket, other).unwrap();
+        assert_eq!(refusal.code(), PEER_CLOSED);
+        assert_eq!(refusal.to_string(), "peer is rdt-tunnel serve: use rdt-tunnel connect");
         assert!(host.refusal("peer", &Closed::Idle).is_none());
     }
 
@@ -427,6 +447,22 @@ mod tests {
         assert_eq!(initiator.secret.as_deref(), Some(&ticket.secret()));
         assert!(initiator.local.is_some() && initiator.trust.is_none());
         assert!(!world.path("known_hosts").exists());
+    }
+
+    #[test]
+    fn ticket_of_other_service_is_refused() {
+        let mut world = World::new();
+        let remote = Remote::Ticket(world.ticket(2));
+        for (service, expected) in [
+            (crate::services::COPIES, "the ticket was printed by rdt-recv: use rdt-send"),
+            (Service::NONE, "the ticket was printed by rdt-recv: use rdt-send"),
+        ] {
+            world.surroundings.service = service;
+            let refusal = world.connect_options().dialer(&remote, &world.surroundings).unwrap_err();
+            assert_eq!((refusal.code(), &*refusal.to_string()), (USAGE, expected));
+        }
+        let unknown = TrustError::OtherTicket(Speaker(Service::new("chat/1").unwrap()));
+        assert_eq!(unknown.to_string(), "the ticket was printed by another program, which speaks chat/1");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use rdt_crypto::PublicKey;
 #[cfg(feature = "options")]
 use rdt_program::exit::{CHANGED_KEY, NO_INPUT, NO_PERMISSION, PEER_CLOSED, UNAVAILABLE, USAGE};
 
+use crate::services::Speaker;
 use crate::{FileError, TicketError};
 
 /// Reason for which a program cannot begin, or must not go on.
@@ -38,6 +39,12 @@ pub enum TrustError {
     /// The peer, with this name, does not know the secret of a ticket that has expired.
     #[error("{0} does not know the ticket, which has expired: ask for a new one")]
     Expired(String),
+    /// The ticket is for another service.
+    #[error("the ticket was printed by {0}")]
+    OtherTicket(Speaker),
+    /// The peer, with this name, speaks another service.
+    #[error("{0} is {1}")]
+    OtherService(String, Speaker),
     /// The peer showed another key than before.
     #[error(transparent)]
     ChangedKey(#[from] Box<ChangedKey>),
@@ -81,12 +88,12 @@ impl TrustError {
         match self {
             Self::File(_) | Self::TicketFile { .. } => NO_INPUT,
             Self::Entropy(_) => UNAVAILABLE,
-            Self::Remote(_) | Self::Ticket(_) | Self::Unprotected { .. } => USAGE,
+            Self::Remote(_) | Self::Ticket(_) | Self::OtherTicket(_) | Self::Unprotected { .. } => USAGE,
             Self::Expired(_) | Self::KeyRefused { .. } | Self::TicketRefused(_) | Self::SecretRefused(_) => {
                 NO_PERMISSION
             }
             Self::ChangedKey(_) => CHANGED_KEY,
-            Self::UnprovenKey(_) => PEER_CLOSED,
+            Self::UnprovenKey(_) | Self::OtherService(..) => PEER_CLOSED,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rdt_crypto::{Psk, PublicKey, SecretId, SharedSecret, StaticKey};
 use rdt_endpoint::Listen;
-use rdt_transport::{Admittee, ConnectionConfig, RefuseReason, ResponderConfig, Secrets};
+use rdt_transport::{Admittee, ConnectionConfig, RefuseReason, ResponderConfig, Secrets, Service};
 
 use crate::{AllowList, Surroundings, Ticket, TrustError, entropy};
 
@@ -96,7 +96,14 @@ impl Gate {
         Self { is_open: true, ..self }
     }
 
-    /// Reports refused peers here.
+    /// Speaks this application protocol, and issues tickets for it.
+    #[must_use]
+    pub fn service(mut self, service: Service) -> Self {
+        self.surroundings.service = service;
+        self
+    }
+
+    /// Reports refused peers here, and speaks what they say.
     #[must_use]
     pub fn surroundings(self, surroundings: &Surroundings) -> Self {
         Self { surroundings: surroundings.clone(), ..self }
@@ -127,7 +134,8 @@ impl Gate {
         // In whole minutes, as in the ticket, so that both sides agree. Never less than was asked.
         let expires_s = now_s.saturating_add(lifetime_s).div_ceil(60).saturating_mul(60);
         let key = self.identity.public();
-        let ticket = Ticket::new(addresses, key, kind == TicketUse::Once, expires_s, &mut entropy()?)?;
+        let (service, is_once) = (self.surroundings.service, kind == TicketUse::Once);
+        let ticket = Ticket::new(service, addresses, key, is_once, expires_s, &mut entropy()?)?;
         let secret = ticket.secret();
         let issued = Issued { id: secret.id(), psk: secret.psk(), kind, expires_s, state: State::Fresh };
         self.tickets().push(issued);
@@ -147,6 +155,7 @@ impl Gate {
             config,
             secrets: Arc::clone(self) as Arc<dyn Secrets>,
             admit: Arc::new(move |admittee| gate.admit(admittee)),
+            service: self.surroundings.service,
         }
     }
 

@@ -16,6 +16,7 @@
 //! | gate | `gate.rs` | peers that the listening side admits; tickets and their use |
 //! | errors | `error.rs`, `file_error.rs` | sentences and exit codes |
 //! | options | `options.rs`, `remote.rs` | options of both sides, TICKET or HOST (`options`) |
+//! | services | `services.rs` | what the programs speak, and which program speaks to it |
 //! | race | `race.rs` | connecting to the first address that answers (feature `tokio`) |
 //! | serving | `serving.rs` | tickets, accepting and end of a server (both features) |
 //!
@@ -77,6 +78,7 @@ mod race;
 #[cfg(feature = "options")]
 mod remote;
 mod secret;
+pub mod services;
 #[cfg(all(feature = "options", feature = "tokio"))]
 pub mod serving;
 mod ticket;
@@ -85,6 +87,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use rdt_crypto::Entropy;
+use rdt_transport::Service;
 
 pub use addresses::reachable;
 pub use allow::AllowList;
@@ -112,9 +115,11 @@ fn entropy() -> Result<Entropy, TrustError> {
     os_entropy().map_err(TrustError::Entropy)
 }
 
-/// Connection of this crate to the program: remarks for the user, and the time.
+/// Connection of this crate to the program: what it speaks, remarks for the user, and the time.
 #[derive(Clone)]
 pub struct Surroundings {
+    /// What the program speaks, and its tickets are for.
+    pub service: Service,
     /// Prints a line for the user, usually to the standard error.
     pub say: Arc<dyn Fn(&str) + Send + Sync>,
     /// Prints a line that the user must see, also if remarks are turned off: which key was trusted
@@ -125,10 +130,10 @@ pub struct Surroundings {
 }
 
 impl Default for Surroundings {
-    /// Returns the system's clock, and prints nothing.
+    /// Returns the system's clock and no service, and prints nothing.
     fn default() -> Self {
         let unix_time_s = Arc::new(rdt_udp::clock::unix_time_s);
-        Self { say: Arc::new(|_| {}), warn: Arc::new(|_| {}), unix_time_s }
+        Self { service: Service::NONE, say: Arc::new(|_| {}), warn: Arc::new(|_| {}), unix_time_s }
     }
 }
 
@@ -139,11 +144,13 @@ impl fmt::Debug for Surroundings {
 }
 
 #[cfg(feature = "options")]
-impl From<&rdt_program::Output> for Surroundings {
-    /// Returns the connection to a program's output and the system's clock.
-    fn from(output: &rdt_program::Output) -> Self {
+impl Surroundings {
+    /// Returns the connection of a program that speaks `service` to its output and the system's
+    /// clock.
+    pub fn of(service: Service, output: &rdt_program::Output) -> Self {
         let (say, warn) = (output.clone(), output.clone());
         Self {
+            service,
             say: Arc::new(move |line| say.remark(line)),
             warn: Arc::new(move |line| warn.warn(line)),
             unix_time_s: Arc::new(rdt_program::unix_time_s),
@@ -181,6 +188,7 @@ mod tests {
             };
             let clock_s = Arc::new(AtomicU64::new(1_795_417_200));
             let surroundings = Surroundings {
+                service: services::FILES,
                 say: list(&said),
                 warn: list(&warned),
                 unix_time_s: Arc::new({
@@ -223,7 +231,8 @@ mod tests {
         pub(crate) fn ticket(&self, seed: u8) -> Ticket {
             let expires_s = (self.surroundings.unix_time_s)() + 3600;
             let address = "192.0.2.1:5000".parse().unwrap();
-            Ticket::new(&[address], key(seed), false, expires_s, &mut Entropy::from_seed([seed; 32])).unwrap()
+            let entropy = &mut Entropy::from_seed([seed; 32]);
+            Ticket::new(services::FILES, &[address], key(seed), false, expires_s, entropy).unwrap()
         }
     }
 

@@ -96,13 +96,17 @@ impl ConnectOptions {
     /// # Errors
     /// [`TrustError`]: a file, or a ticket beside a secret file.
     pub fn dialer(&self, remote: &Remote, surroundings: &Surroundings) -> Result<Dialer, TrustError> {
+        if let Remote::Ticket(ticket) = remote {
+            // Before a key is made for it.
+            ticket.check_service(surroundings.service)?;
+        }
         let identity = identity(self.identity.as_deref(), surroundings)?;
         match remote {
             Remote::Ticket(_) if self.secret_file.is_some() => {
                 let why = "a ticket has a secret of its own: leave out --secret-file";
                 Err(TrustError::Remote(why.to_owned()))
             }
-            Remote::Ticket(ticket) => Ok(Dialer::of_ticket(identity, ticket, surroundings)),
+            Remote::Ticket(ticket) => Dialer::of_ticket(identity, ticket, surroundings),
             Remote::Host { host, port } => {
                 let known = KnownHosts::new(or_default(self.known_hosts.as_deref(), "known_hosts")?);
                 let secret = secret(self.secret_file.as_deref())?;

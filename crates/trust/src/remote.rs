@@ -40,7 +40,7 @@ impl Remote {
         if let Some(path) = text.strip_prefix('@') {
             return Ok(Self::Ticket(read_ticket(Path::new(path))?.parse()?));
         }
-        if is_ticket(text) {
+        if is_ticket(text) || is_no_host(text.split(':').next().unwrap_or_default()) {
             return Ok(Self::Ticket(text.parse()?));
         }
         let HostPort { host, port } = text.parse().map_err(TrustError::Remote)?;
@@ -67,8 +67,7 @@ impl Remote {
     pub fn name(&self) -> String {
         match self {
             Self::Ticket(ticket) => ticket.addresses().first().map(ToString::to_string).unwrap_or_default(),
-            Self::Host { host, port } if host.contains(':') => format!("[{host}]:{port}"),
-            Self::Host { host, port } => format!("{host}:{port}"),
+            Self::Host { host, port } => host_port::join(host, *port),
         }
     }
 }
@@ -76,11 +75,21 @@ impl Remote {
 /// Returns true for a text that is a ticket up to its first colon, whole or damaged. It is a
 /// secret: no resolver and no other program may get it as the name of a host.
 pub fn is_ticket(text: &str) -> bool {
-    let word = text.trim_start().split(':').next().unwrap_or_default().trim_end();
+    let (word, has_colon) = text.split_once(':').map_or((text, false), |(word, _)| (word, true));
+    let word = word.trim();
+    // One of its first four letters may be the wrong one.
+    if has_colon && is_no_host(word) {
+        return true;
+    }
     let Some((start, rest)) = word.split_at_checked(4) else { return false };
     start.eq_ignore_ascii_case("rdt1")
         && rest.len() >= MIN_TICKET_CHARACTERS
-        && (!rest.contains('.') || word.split('.').any(|label| label.len() > MAX_LABEL_BYTES))
+        && (!rest.contains('.') || is_no_host(word))
+}
+
+/// True for a word that is too long for a host name.
+fn is_no_host(word: &str) -> bool {
+    !word.contains('/') && word.split('.').any(|label| label.len() > MAX_LABEL_BYTES)
 }
 
 /// Returns the addresses to try, in order. Resolves a name on another thread, and fails if it has
@@ -113,7 +122,8 @@ mod tests {
     fn ticket() -> Ticket {
         let key = StaticKey::from_bytes([1; 32]).public();
         let addresses = ["192.0.2.1:5000".parse().unwrap(), "[2001:db8::1]:5000".parse().unwrap()];
-        Ticket::new(&addresses, key, true, 1_795_417_200, &mut Entropy::from_seed([1; 32])).unwrap()
+        let entropy = &mut Entropy::from_seed([1; 32]);
+        Ticket::new(crate::services::FILES, &addresses, key, true, 1_795_417_200, entropy).unwrap()
     }
 
     fn host(host: &str, port: u16) -> Remote {
@@ -140,14 +150,23 @@ mod tests {
             ),
             ("host:7", host("host", 7)),
             ("[::1]:7", host("::1", 7)),
+            ("[fe80::1%eth0]:7", host("fe80::1%eth0", 7)),
+            ("fe80::1%eth0", host("fe80::1%eth0", 22346)),
         ] {
             assert_eq!(Remote::parse(text, 22346).unwrap(), expected);
         }
-        let damaged = "the ticket was not copied whole, or a character is wrong";
+        let damaged = "the ticket is damaged: one letter is wrong, or it was not copied whole";
         assert_eq!(sentence(&text[..60]), damaged);
         for wrong in ["-", ".", ":", "\u{e4}"] {
             assert!(is_ticket(&format!(" {}{wrong}{}:7", &text[..30], &text[31..])), "{wrong}");
         }
+        for (first, port) in [("rdtl", ""), ("rd71", ""), ("idt1", ":7")] {
+            let text = format!("{first}{}{port}", &text[4..]);
+            assert_eq!(sentence(&text), "no ticket: it does not begin with rdt1", "{text}");
+            assert_eq!(is_ticket(&text), !port.is_empty());
+        }
+        assert!(is_ticket(&format!("rdtl{}:photos/", &text[4..])), "no ssh may look it up");
+        assert!(!is_ticket(&"x".repeat(70)), "a file's name");
         assert_eq!(sentence(":7"), "':7' has no name before its port");
         assert_eq!(sentence("host:0"), "'host:0' has port 0");
         assert!(sentence("host:x").starts_with("'x' is no port"));
@@ -172,8 +191,9 @@ mod tests {
 
     #[test]
     fn names_do_not_show_secrets() {
-        let names = [Remote::Ticket(ticket()), host("host", 7), host("::1", 7)].map(|remote| remote.name());
-        assert_eq!(names, ["192.0.2.1:5000", "host:7", "[::1]:7"]);
+        let names =
+            [Remote::Ticket(ticket()), host("host", 7), host("fe80::1%eth0", 7)].map(|remote| remote.name());
+        assert_eq!(names, ["192.0.2.1:5000", "host:7", "[fe80::1%eth0]:7"]);
         assert_eq!(Remote::Ticket(ticket()).addresses().len(), 2);
         assert_eq!(host("127.0.0.1", 7).addresses(), ["127.0.0.1:7".parse().unwrap()]);
     }

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use rdt_endpoint::tokio::{Endpoint, Listener, Stream};
 use rdt_endpoint::{EndpointConfig, Listen};
-use rdt_program::Failure;
 use rdt_program::files::raise_descriptor_limit;
 use rdt_program::memory::return_soon;
+use rdt_program::{Failure, Shown};
 use rdt_transport::{ConnectionConfig, RefuseReason};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -67,7 +67,7 @@ pub fn announce(
     surroundings: &Surroundings,
 ) -> Result<(String, Value), TrustError> {
     let key = gate.identity().public();
-    (surroundings.say)(&format!("listening on {bound}, key {}", key.fingerprint()));
+    (surroundings.say)(&format!("listening on {}, key {}", Shown(bound), key.fingerprint()));
     let addresses = reachable(bound, options.advertise);
     let lifetime_s = options.lifetime.unwrap_or(DEFAULT_TICKET_LIFETIME).as_secs();
     let issue = || gate.issue(&addresses, TicketUse::OneClient, lifetime_s);
@@ -78,7 +78,7 @@ pub fn announce(
     }
     let event = json!({
         "event": "listening",
-        "address": bound.to_string(),
+        "address": Shown(bound).to_string(),
         "key": key.to_string(),
         "fingerprint": key.fingerprint(),
         "tickets": tickets,

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | 1 | version, 1 |
 //! | 1 | flags: bit 0 for a single use, the others zero |
+//! | 1 to 33 | length of the service, service |
 //! | 1 | number of addresses, 1 to 8 |
 //! | 7 or 19 each | 4 or 6; IPv4 or IPv6 address; port |
 //! | 32 | public key of the receiver |
@@ -19,7 +20,11 @@ use std::str::FromStr;
 
 use rdt_crypto::base32::{self, Base32Error};
 use rdt_crypto::{Entropy, KeyError, PublicKey, SharedSecret};
+use rdt_transport::Service;
 use zeroize::Zeroizing;
+
+use crate::TrustError;
+use crate::services::Speaker;
 
 /// First characters of the text.
 const PREFIX: &str = "rdt1";
@@ -27,8 +32,9 @@ const PREFIX: &str = "rdt1";
 const SECRET_BYTES: usize = 16;
 /// Flag: the receiver takes the secret once.
 const SINGLE_USE: u8 = 1;
-/// Longest text, characters: eight IPv6 addresses.
-const MAX_TEXT: usize = PREFIX.len() + (3 + Ticket::MAX_ADDRESSES * 19 + 32 + SECRET_BYTES + 8) * 8 / 5 + 1;
+/// Longest text, characters: eight IPv6 addresses and the longest service.
+const MAX_TEXT: usize =
+    PREFIX.len() + (4 + Service::MAX_LEN + Ticket::MAX_ADDRESSES * 19 + 32 + SECRET_BYTES + 8) * 8 / 5 + 1;
 
 /// Error of the text of a ticket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -38,14 +44,14 @@ pub enum TicketError {
     #[error("no ticket: it does not begin with {PREFIX}")]
     Prefix,
     /// The text is not base32.
-    #[error("no ticket: behind {PREFIX}, {0}")]
+    #[error("the ticket is damaged: behind {PREFIX}, {0}")]
     Base32(#[from] Base32Error),
-    /// The ticket is of a later version.
-    #[error("a ticket of version {0}, and this program reads those of v1: it may need an update")]
-    Version(u8),
     /// The check at the end does not fit, or the text is too short or too long.
-    #[error("the ticket was not copied whole, or a character is wrong")]
+    #[error("the ticket is damaged: one letter is wrong, or it was not copied whole")]
     Damaged,
+    /// The ticket is undamaged, and of a later version.
+    #[error("the ticket has version {0}, and this program reads v1: update it")]
+    Version(u8),
     /// The contents contradict the format, though the check fits.
     #[error("the ticket is wrong: {0}")]
     Contents(&'static str),
@@ -59,6 +65,7 @@ pub enum TicketError {
 /// The text of a ticket is a secret: who reads it may use it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Ticket {
+    service: Service,
     addresses: Vec<SocketAddr>,
     key: PublicKey,
     secret: Zeroizing<[u8; SECRET_BYTES]>,
@@ -70,12 +77,14 @@ impl Ticket {
     /// Largest number of addresses.
     pub const MAX_ADDRESSES: usize = 8;
 
-    /// Makes a ticket with a fresh secret. `expires_s` is in seconds since 1970, rounded down to
-    /// minutes. Zones of IPv6 addresses are left out: they mean nothing on another host.
+    /// Makes a ticket for a receiver that speaks `service`, with a fresh secret. `expires_s` is in
+    /// seconds since 1970, rounded down to minutes. Zones of IPv6 addresses are left out: they mean
+    /// nothing on another host.
     ///
     /// # Errors
     /// [`TicketError::Contents`] if there is no address, or more than 8, or a port is 0.
     pub fn new(
+        service: Service,
         addresses: &[SocketAddr],
         key: PublicKey,
         single_use: bool,
@@ -85,7 +94,17 @@ impl Ticket {
         let addresses: Vec<_> = addresses.iter().map(|a| SocketAddr::new(a.ip(), a.port())).collect();
         check_addresses(&addresses)?;
         let expires_min = u32::try_from(expires_s / 60).unwrap_or(u32::MAX);
-        Ok(Self { addresses, key, secret: Zeroizing::new(entropy.array()), single_use, expires_min })
+        Ok(Self { service, addresses, key, secret: Zeroizing::new(entropy.array()), single_use, expires_min })
+    }
+
+    /// Returns what the receiver speaks.
+    pub fn service(&self) -> Service {
+        self.service
+    }
+
+    /// Fails if the ticket is for another service.
+    pub(crate) fn check_service(&self, service: Service) -> Result<(), TrustError> {
+        if self.service == service { Ok(()) } else { Err(TrustError::OtherTicket(Speaker(self.service))) }
     }
 
     /// Returns the addresses of the receiver, in the order in which to try them.
@@ -114,19 +133,21 @@ impl Ticket {
     }
 
     fn from_bytes(bytes: &[u8]) -> Result<Self, TicketError> {
-        let version = *bytes.first().ok_or(TicketError::Damaged)?;
-        if version != 1 {
-            return Err(TicketError::Version(version));
-        }
         let (contents, check) = bytes.split_last_chunk::<4>().ok_or(TicketError::Damaged)?;
         if rdt_crypto::crc32(contents) != u32::from_le_bytes(*check) {
             return Err(TicketError::Damaged);
         }
-        let mut rest = &contents[1..];
-        let [flags, count] = take(&mut rest)?;
+        let mut rest = contents;
+        match take(&mut rest)? {
+            [1] => {}
+            [version] => return Err(TicketError::Version(version)),
+        }
+        let [flags] = take(&mut rest)?;
         if flags & !SINGLE_USE != 0 {
             return Err(TicketError::Contents("it has flags of a later version"));
         }
+        let service = take_service(&mut rest)?;
+        let [count] = take(&mut rest)?;
         let addresses = (0..count).map(|_| take_address(&mut rest)).collect::<Result<Vec<_>, _>>()?;
         check_addresses(&addresses)?;
         let key = PublicKey::from_bytes(take(&mut rest)?)?;
@@ -135,7 +156,7 @@ impl Ticket {
         if !rest.is_empty() {
             return Err(TicketError::Contents("it is too long"));
         }
-        Ok(Self { addresses, key, secret, single_use: flags & SINGLE_USE != 0, expires_min })
+        Ok(Self { service, addresses, key, secret, single_use: flags & SINGLE_USE != 0, expires_min })
     }
 }
 
@@ -158,6 +179,18 @@ fn take<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], TicketError> {
     Ok(*bytes)
 }
 
+fn take_service(rest: &mut &[u8]) -> Result<Service, TicketError> {
+    let [length] = take(rest)?;
+    let (name, after) =
+        rest.split_at_checked(length.into()).ok_or(TicketError::Contents("it is too short"))?;
+    *rest = after;
+    let service = std::str::from_utf8(name).ok().and_then(Service::new);
+    match service {
+        None if length > 0 => Err(TicketError::Contents("it has a service without a name")),
+        service => Ok(service.unwrap_or_default()),
+    }
+}
+
 fn take_address(rest: &mut &[u8]) -> Result<SocketAddr, TicketError> {
     let ip = match take(rest)? {
         [4] => IpAddr::V4(Ipv4Addr::from(take::<4>(rest)?)),
@@ -170,7 +203,10 @@ fn take_address(rest: &mut &[u8]) -> Result<SocketAddr, TicketError> {
 impl fmt::Display for Ticket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = u8::try_from(self.addresses.len()).map_err(|_| fmt::Error)?;
-        let mut bytes = Zeroizing::new(vec![1, if self.single_use { SINGLE_USE } else { 0 }, count]);
+        let service = self.service.name();
+        let length = u8::try_from(service.len()).map_err(|_| fmt::Error)?;
+        let mut bytes = Zeroizing::new(vec![1, if self.single_use { SINGLE_USE } else { 0 }, length]);
+        bytes.extend(service.bytes().chain([count]));
         for address in &self.addresses {
             match address.ip() {
                 IpAddr::V4(ip) => {
@@ -214,6 +250,7 @@ impl FromStr for Ticket {
 impl fmt::Debug for Ticket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ticket")
+            .field("service", &self.service)
             .field("addresses", &self.addresses)
             .field("key", &self.key)
             .field("single_use", &self.single_use)
@@ -228,11 +265,13 @@ mod tests {
     use rdt_testing::Numbers;
 
     use super::*;
+    use crate::services::FILES;
 
     fn ticket(addresses: &[&str]) -> Ticket {
         let addresses: Vec<_> = addresses.iter().map(|address| address.parse().unwrap()).collect();
         let key = StaticKey::from_bytes([1; 32]).public();
-        Ticket::new(&addresses, key, true, 1_795_417_200, &mut Entropy::from_seed([1; 32])).unwrap()
+        let entropy = &mut Entropy::from_seed([1; 32]);
+        Ticket::new(FILES, &addresses, key, true, 1_795_417_200, entropy).unwrap()
     }
 
     /// Returns the text of contents with the right check.
@@ -253,9 +292,9 @@ mod tests {
         let text = ticket(&["192.0.2.1:5000"]).to_string();
         assert_eq!(
             text,
-            "rdt1aeaqcbgaaabadcatutqjfevwkhbhrolxfrlj6x5jxmj5sbvunk3izhpz3qvuicpyuiezkote2ald2dwohqpnz7q4gr6mmjezzaa2icugye"
+            "rdt1aeaqq4teoqwwm2lmmuaqjqaaaiayqe5e4cjjfnsryj4ls5zmk2pv7kn3cpmqnndkw2gj36o4fncat6fcbgktuzgqcy6q5tr4d3op4hbuptdcjgoiaepji4vd"
         );
-        assert_eq!(text.len(), 110);
+        assert_eq!(text.len(), 124);
     }
 
     #[test]
@@ -270,7 +309,10 @@ mod tests {
             assert_eq!(ticket.secret(), text.parse::<Ticket>().unwrap().secret());
             assert!(ticket.single_use());
         }
-        assert_eq!(ticket(&eight).to_string().len(), MAX_TEXT);
+        let mut longest = ticket(&eight);
+        longest.service = Service::new(&"s".repeat(Service::MAX_LEN)).unwrap();
+        assert_eq!(longest.to_string().len(), MAX_TEXT);
+        assert_eq!(longest.to_string().parse(), Ok(longest));
     }
 
     #[test]
@@ -284,7 +326,8 @@ mod tests {
     fn wrong_addresses_are_refused() {
         let make = |addresses: &[SocketAddr]| {
             let key = StaticKey::from_bytes([1; 32]).public();
-            Ticket::new(addresses, key, false, 0, &mut Entropy::from_seed([1; 32])).unwrap_err().to_string()
+            let entropy = &mut Entropy::from_seed([1; 32]);
+            Ticket::new(FILES, addresses, key, false, 0, entropy).unwrap_err().to_string()
         };
         let address: SocketAddr = "192.0.2.1:5000".parse().unwrap();
         assert_eq!(make(&[]), "the ticket is wrong: it has no address");
@@ -361,17 +404,15 @@ mod tests {
         let error = |text: &str| text.parse::<Ticket>().unwrap_err().to_string();
         assert_eq!(error("host:5000"), "no ticket: it does not begin with rdt1");
         assert_eq!(error("rdt"), "no ticket: it does not begin with rdt1");
-        let base32 = "no ticket: behind rdt1, character 2 is '1'; allowed are a to z and 2 to 7";
+        let base32 = "the ticket is damaged: behind rdt1, character 2 is '1'; allowed are a to z and 2 to 7";
         assert_eq!(error("rdt1a1"), base32);
-        assert_eq!(error("rdt1"), "the ticket was not copied whole, or a character is wrong");
-        assert_eq!(
-            error(&format!("rdt1{}", "a".repeat(400))),
-            "the ticket was not copied whole, or a character is wrong"
-        );
-        assert_eq!(
-            error(&text_of(&[2, 0, 0])),
-            "a ticket of version 2, and this program reads those of v1: it may need an update"
-        );
+        let damaged = "the ticket is damaged: one letter is wrong, or it was not copied whole";
+        assert_eq!(error("rdt1"), damaged);
+        assert_eq!(error(&format!("rdt1{}", "a".repeat(400))), damaged);
+        let later = "the ticket has version 9, and this program reads v1: update it";
+        assert_eq!(error(&text_of(&[9, 0, 0])), later);
+        let good = ticket(&["192.0.2.1:5000"]).to_string();
+        assert_eq!(error(&good.replacen("rdt1a", "rdt1b", 1)), damaged, "a letter of the version");
         let mut contents = contents_of(&ticket(&["192.0.2.1:5000"]).to_string());
         contents[1] = 3;
         assert_eq!(error(&text_of(&contents)), "the ticket is wrong: it has flags of a later version");
@@ -380,12 +421,14 @@ mod tests {
         contents.push(0);
         assert_eq!(error(&text_of(&contents)), "the ticket is wrong: it is too long");
         assert_eq!(error(&text_of(&contents[..60])), "the ticket is wrong: it is too short");
-        contents[3] = 5;
+        contents[12] = 5;
         let family = "the ticket is wrong: it has an address that is neither IPv4 nor IPv6";
         assert_eq!(error(&text_of(&contents)), family);
-        contents[3] = 4;
-        contents[10..42].fill(0);
-        assert_eq!(error(&text_of(&contents[..62])), "the ticket is wrong: no public key of X25519");
+        contents[12] = 4;
+        contents[19..51].fill(0);
+        assert_eq!(error(&text_of(&contents[..71])), "the ticket is wrong: no public key of X25519");
+        contents[3] = b' ';
+        assert_eq!(error(&text_of(&contents)), "the ticket is wrong: it has a service without a name");
     }
 
     #[test]
@@ -393,7 +436,7 @@ mod tests {
         let printed = format!("{:?}", ticket(&["192.0.2.1:5000"]));
         let key = StaticKey::from_bytes([1; 32]).public();
         let expected = format!(
-            "Ticket {{ addresses: [192.0.2.1:5000], key: {key:?}, single_use: true, expires_min: 29923620, .. }}"
+            "Ticket {{ service: \"rdt-file\", addresses: [192.0.2.1:5000], key: {key:?}, single_use: true, expires_min: 29923620, .. }}"
         );
         assert_eq!(printed, expected);
     }

@@ -2,16 +2,19 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use rdt_program::exit::IO;
 use rdt_program::memory::return_soon;
-use rdt_program::{Failure, TaskStop};
+use rdt_program::standard::{check_stdin, check_stdout, end_stdout};
+use rdt_program::{Failure, Shown, TaskStop};
 use rdt_trust::Remote;
 use rdt_trust::serving::{linger, most_sessions};
 use serde_json::json;
-use tokio::io::{Join, Stdin, Stdout, join, stdin, stdout};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, Stdin, Stdout, stdin, stdout};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -28,8 +31,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Listens on a TCP port until the program is stopped.
 pub(crate) async fn connect(args: &ConnectArgs, report: &Report, stop: &TaskStop) -> Result<usize, Failure> {
     let places = most_sessions(1) as usize;
-    let listener =
-        TcpListener::bind(args.listen).await.map_err(|error| Failure::bind(args.listen, &error))?;
+    let listener = TcpListener::bind(args.listen).await.map_err(|error| Failure::bind(args.listen, error))?;
     let bound = listener.local_addr().map_err(Failure::system("address of the TCP socket"))?;
     let link = link(&args.remote, report).await?;
     tokio::select! {
@@ -42,28 +44,31 @@ pub(crate) async fn connect(args: &ConnectArgs, report: &Report, stop: &TaskStop
 }
 
 fn announce(report: &Report, bound: SocketAddr, name: &str, metrics: Option<SocketAddr>) {
-    report.remark(&format!("connections to {bound} go through {name}"));
+    report.remark(&format!("connections to {} go through {name}", Shown(bound)));
     if !bound.ip().is_loopback() {
-        report.remark(&format!("warning: other hosts can connect to {bound} and reach the target"));
+        report.remark(&format!("warning: other hosts can connect to {} and reach the target", Shown(bound)));
     }
     report.event(|| {
         json!({
             "event": "listening",
-            "address": bound.to_string(),
+            "address": Shown(bound).to_string(),
             "peer": name,
-            "metrics": metrics.map(|address| address.to_string()),
+            "metrics": metrics.map(|address| Shown(address).to_string()),
         })
     });
 }
 
 /// Passes the standard input and output.
 pub(crate) async fn stdio(args: &StdioArgs, report: &Report, stop: &TaskStop) -> Result<usize, Failure> {
+    check_stdin().map_err(|error| Failure::input("the standard input", &error))?;
+    check_stdout().map_err(Failure::stdout)?;
     let link = link(&args.remote, report).await?;
     let stream = tokio::select! {
         stream = link.open() => stream?,
         () = stop.wait() => return Err(Failure::interrupted()),
     };
-    let outcome = carry(report, stop, "stdio", join(stdin(), stdout()), stream).await;
+    let local = Standard { input: stdin(), output: stdout() };
+    let outcome = carry(report, stop, "stdio", local, stream).await;
     linger(link.endpoint(), JoinSet::new()).await;
     match outcome {
         Outcome::Finished => Ok(0),
@@ -75,7 +80,38 @@ pub(crate) async fn stdio(args: &StdioArgs, report: &Report, stop: &TaskStop) ->
     }
 }
 
-impl Local for Join<Stdin, Stdout> {}
+/// Standard input and output.
+struct Standard {
+    input: Stdin,
+    output: Stdout,
+}
+
+impl Local for Standard {}
+
+impl AsyncRead for Standard {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        room: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.input).poll_read(cx, room)
+    }
+}
+
+impl AsyncWrite for Standard {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.output).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.output).poll_flush(cx)
+    }
+
+    /// Shows the end to a reader that waits for it before it ends the input.
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(end_stdout())
+    }
+}
 
 async fn link(args: &RemoteArgs, report: &Report) -> Result<Link, Failure> {
     let remote = Remote::parse(&args.remote, DEFAULT_PORT)?;
@@ -149,7 +185,7 @@ async fn session(local: TcpStream, from: SocketAddr, link: &Link, report: &Repor
             return false;
         }
     };
-    match carry(report, stop, &from.to_string(), local, stream).await {
+    match carry(report, stop, &Shown(from).to_string(), local, stream).await {
         Outcome::LocalFailed(error) => report.remark(&format!("{from}: {error}")),
         Outcome::PeerFailed(end) => {
             link.note_end(&end);

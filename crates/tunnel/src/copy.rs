@@ -147,6 +147,11 @@ impl Direction {
         loop {
             self.fill(cx, reader).map_err(read_failed)?;
             if self.start == self.end {
+                // Before a shutdown, too, because that of a standard output does not flush it.
+                if self.needs_flush {
+                    ready!(Pin::new(&mut *writer).poll_flush(cx)).map_err(write_failed)?;
+                    self.needs_flush = false;
+                }
                 return match self.phase {
                     Phase::Ended => Poll::Ready(Ok(())),
                     Phase::Ending => {
@@ -154,13 +159,7 @@ impl Direction {
                         self.phase = Phase::Ended;
                         Poll::Ready(Ok(()))
                     }
-                    Phase::Copying => {
-                        if self.needs_flush {
-                            ready!(Pin::new(&mut *writer).poll_flush(cx)).map_err(write_failed)?;
-                            self.needs_flush = false;
-                        }
-                        Poll::Pending
-                    }
+                    Phase::Copying => Poll::Pending,
                 };
             }
             let unwritten = &self.buffer[self.start..self.end];
@@ -324,8 +323,9 @@ mod tests {
             Poll::Ready(Ok(()))
         }
 
-        fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-            self.poll_flush(cx)
+        /// Keeps what was not flushed, as tokio's standard output does.
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
         }
     }
 
@@ -340,5 +340,19 @@ mod tests {
         });
         assert!(timeout(Duration::from_secs(1), copying).await.is_err());
         assert_eq!(writer.out, b"prompt> ");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn end_of_reader_flushes_writer() {
+        let (mut far, mut near) = duplex(64);
+        far.write_all(b"bye").await.unwrap();
+        far.shutdown().await.unwrap();
+        let (mut direction, bytes) = (Direction::new(), AtomicU64::new(0));
+        let mut writer = Flushed { kept: Vec::new(), out: Vec::new() };
+        let copying = poll_fn(|cx| {
+            direction.poll(cx, (&mut near, End::LocalFailed), (&mut writer, End::PeerFailed), &bytes)
+        });
+        assert!(copying.await.is_ok());
+        assert_eq!(writer.out, b"bye");
     }
 }

@@ -53,7 +53,7 @@ impl Link {
         let endpoint = bind_towards(&addresses, |any| {
             let mut config = EndpointConfig::default();
             memory.limit(&mut config);
-            Endpoint::bind(any, config).map_err(|error| Failure::bind(any, &error))
+            Endpoint::bind(any, config).map_err(|error| Failure::bind(any, error))
         })?;
         Ok(Self::over(endpoint, remote, dialer, path, report))
     }

@@ -10,9 +10,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rdt_program::json::nanos;
 use rdt_program::metrics::{self, MetricsArgs, Samples};
-use rdt_program::{Console, Failure, Output, Remarks};
+use rdt_program::{Console, Failure, Output, Remarks, Shown};
 use rdt_transport::ConnectionStats;
 use rdt_trust::Surroundings;
+use rdt_trust::services::TUNNELS;
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -87,13 +88,13 @@ impl Report {
 
     /// Returns the connection of the trust options to this output and the system's clock.
     pub(crate) fn surroundings(&self) -> Surroundings {
-        Surroundings::from(&self.output)
+        Surroundings::of(TUNNELS, &self.output)
     }
 
     /// Notes a connection. `local` is the TCP peer's address.
     pub(crate) fn opened(&self, local: &str, peer: Option<SocketAddr>) -> Opened {
         let number = self.totals.connections.fetch_add(1, Relaxed) + 1;
-        self.event(|| json!({ "event": "opened", "connection": number, "tcp": local, "peer": peer.map(|peer| peer.to_string()) }));
+        self.event(|| json!({ "event": "opened", "connection": number, "tcp": local, "peer": peer.map(|peer| Shown(peer).to_string()) }));
         let counters = Arc::<Counters>::default();
         self.totals.open().insert(number, Arc::clone(&counters));
         Opened { number, since: Instant::now(), counters }
@@ -141,8 +142,8 @@ impl Report {
         let Some(address) = args.metrics else { return Ok(None) };
         let totals = Arc::clone(&self.totals);
         let bound = metrics::serve(address, move |samples| totals.add_to(samples))
-            .map_err(|error| Failure::bind(address, &error))?;
-        self.remark(&format!("metrics at http://{bound}/metrics"));
+            .map_err(|error| Failure::bind(address, error))?;
+        self.remark(&format!("metrics at http://{}/metrics", Shown(bound)));
         Ok(Some(bound))
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rdt_endpoint::tokio::{Endpoint, Listener, Stream};
 use rdt_program::host_port::HostPort;
-use rdt_program::{Failure, TaskStop};
+use rdt_program::{Failure, Shown, TaskStop};
 use rdt_trust::bind_or_any;
 use rdt_trust::serving::{
     TicketOptions, accept_until, announce, linger, listen, server_endpoint, session_limit,
@@ -42,7 +42,7 @@ pub(crate) async fn serve(args: &ServeArgs, report: &Report, stop: &TaskStop) ->
     let gate = Arc::new(trust.gate(bound, tickets > 0, &surroundings)?);
     let metrics = report.serve_metrics(&args.metrics)?;
     let (tickets, mut event) = announce(&gate, bound, &options, tickets, &surroundings)?;
-    event["metrics"] = json!(metrics.map(|address| address.to_string()));
+    event["metrics"] = json!(metrics.map(|address| Shown(address).to_string()));
     report.result(&tickets, || event);
     let places = Arc::new(Semaphore::new(max_connections as usize));
     let listener = listen(&endpoint, &gate, connection(&args.path), &places)?;
@@ -58,7 +58,7 @@ fn bind(args: &ServeArgs, max_connections: u32) -> Result<Endpoint, Failure> {
         Endpoint::bind(address, config)
     };
     let bound = bind_or_any(args.listen, DEFAULT_PORT, bind);
-    bound.map_err(|(address, error)| Failure::bind(address, &error))
+    bound.map_err(|(address, error)| Failure::bind(address, error))
 }
 
 async fn connect_target(to: HostPort) -> io::Result<TcpStream> {
@@ -97,7 +97,7 @@ where
     L: Local,
     F: Future<Output = io::Result<L>>,
 {
-    let name = stream.peer_addr().map_or_else(|| "a client".to_owned(), |address| address.to_string());
+    let name = stream.peer_addr().map_or_else(|| "a client".to_owned(), |address| Shown(address).to_string());
     let mut first = [0];
     match timeout(FIRST_BYTE_TIMEOUT, stream.read(&mut first)).await {
         Ok(Ok(1)) if first == [OPEN] => {}

@@ -1,7 +1,9 @@
 //! Socket errors, and the meaning of each failed send or read.
 
+use std::fmt;
 use std::io;
 
+use crate::Shown;
 use crate::icmp::is_soft;
 
 /// Error that makes a socket unusable.
@@ -9,7 +11,7 @@ use crate::icmp::is_soft;
 #[non_exhaustive]
 pub enum SocketError {
     /// Binding failed.
-    #[error("cannot bind to {address}: {error}")]
+    #[error("cannot bind to {}: {}", Shown(*address), BindReason(error))]
     Bind {
         /// Address that was requested.
         address: std::net::SocketAddr,
@@ -22,6 +24,30 @@ pub enum SocketError {
     /// Reading from the socket or waiting for it failed.
     #[error("cannot receive: {0}")]
     Receive(io::Error),
+}
+
+impl From<SocketError> for io::Error {
+    /// Returns the error of the operating system.
+    fn from(error: SocketError) -> Self {
+        match error {
+            SocketError::Bind { error, .. } | SocketError::Send(error) | SocketError::Receive(error) => error,
+        }
+    }
+}
+
+/// Reason why an address cannot be bound, with a remedy.
+struct BindReason<'a>(&'a io::Error);
+
+impl fmt::Display for BindReason<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0.kind() {
+            io::ErrorKind::AddrInUse => "another program uses it; choose another port, or 0 for a free one",
+            io::ErrorKind::AddrNotAvailable => "this host does not have the address",
+            io::ErrorKind::InvalidInput => "the address wants a zone, as [fe80::1%eth0]:22345",
+            io::ErrorKind::PermissionDenied => "this user may not; ports from 1024 on are for everyone",
+            _ => return self.0.fmt(f),
+        })
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +83,12 @@ pub(crate) fn classify(error: &io::Error, batched: bool) -> SendFailure {
         _ if batched && is_offload_refused(error) => SendFailure::Offload,
         _ => SendFailure::Refused,
     }
+}
+
+/// True if the host will never send to this address: EINVAL (an IPv6 address without its zone),
+/// EACCES (a broadcast address). Without a route or against a rule of a firewall it may send later.
+pub(crate) fn is_lasting(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::InvalidInput || error.raw_os_error() == Some(13)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +131,20 @@ fn is_offload_refused(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bind_errors_say_the_address_once() {
+        let sentence = |address: &str, code| {
+            let (address, error) = (address.parse().unwrap(), io::Error::from(code));
+            SocketError::Bind { address, error }.to_string()
+        };
+        let in_use =
+            "cannot bind to 127.0.0.1:5: another program uses it; choose another port, or 0 for a free one";
+        assert_eq!(sentence("127.0.0.1:5", io::ErrorKind::AddrInUse), in_use);
+        let zoneless = sentence("[fe80::1]:5", io::ErrorKind::InvalidInput);
+        assert_eq!(zoneless, "cannot bind to [fe80::1]:5: the address wants a zone, as [fe80::1%eth0]:22345");
+        assert_eq!(sentence("[::1]:5", io::ErrorKind::OutOfMemory), "cannot bind to [::1]:5: out of memory");
+    }
 
     #[test]
     fn send_errors_are_classified() {

@@ -11,6 +11,7 @@
 //! | system calls | `sendmmsg.rs`, `recvmmsg.rs` | many datagrams in one call (Linux) |
 //! | zero-copy | `zerocopy.rs` | frames sent by reference, and when they may be overwritten |
 //! | buffer pool | `buffer_pool.rs` | batch memory shared by the sockets of a thread |
+//! | printed address | `shown.rs` | zones by name |
 //! | ICMP errors | `icmp.rs`, `error_queue.rs`, `error.rs` | undeliverable datagrams; error kinds |
 //! | busy polling | `busy_poll.rs`, `waiter.rs` | polling for a moment, then sleeping |
 //! | poller | `poller/` | `ppoll` or `epoll` on Linux, the `polling` crate elsewhere |
@@ -37,6 +38,7 @@ mod recvmmsg;
 mod send_batch;
 #[cfg(linux_api)]
 mod sendmmsg;
+mod shown;
 mod socket;
 mod socket_options;
 mod stats;
@@ -56,6 +58,7 @@ pub use io::{Remote, UdpIo, wildcard_for};
 pub use poller::{PollSet, Waker};
 pub use rdt_datagram::{DatagramIo, Ecn, Jitter, Received, TransmitBuf};
 pub use send_batch::{GivenUp, MAX_SEGMENTS, SendCall};
+pub use shown::Shown;
 pub use socket_options::UdpOptions;
 pub use stats::{Offload, UdpStats};
 #[cfg(target_os = "linux")]

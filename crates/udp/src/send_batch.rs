@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rdt_datagram::{Ecn, FrameSource, TransmitBuf};
 
 use crate::buffer_pool::PooledBatch;
-use crate::error::{SendFailure, classify};
+use crate::error::{SendFailure, classify, is_lasting};
 use crate::icmp::IcmpErrors;
 use crate::zerocopy::{self, File, Pages as _};
 use crate::{Remote, UdpStats};
@@ -392,8 +392,11 @@ fn on_refusal(
     }
     stats.count_lost(failure, datagrams);
     tracing::debug!(%error, peer = %peer.addr, "a datagram could not be sent");
-    if failure == SendFailure::Refused && stats.sent == 0 {
-        pass.result = Err(error);
+    if stats.sent == 0 {
+        stats.refusal = error.raw_os_error();
+        if is_lasting(&error) {
+            pass.result = Err(error);
+        }
     }
     Step::Done(datagrams)
 }

@@ -54,6 +54,8 @@ pub struct UdpStats {
     pub lost_too_big: u64,
     /// Datagrams lost at sending for other reasons.
     pub lost_other: u64,
+    /// Error number of the newest refusal to send, before any datagram was sent.
+    pub refusal: Option<i32>,
     /// ICMP errors of both kinds: port unreachable, and no route.
     pub unreachable: u64,
     /// ICMP port-unreachable errors.
@@ -85,6 +87,7 @@ impl UdpStats {
         self.lost_no_buffers += other.lost_no_buffers;
         self.lost_too_big += other.lost_too_big;
         self.lost_other += other.lost_other;
+        self.refusal = other.refusal.or(self.refusal);
         // `no_route` holds only if it holds for every socket that got ICMP errors: a
         // port-unreachable error at one of them proves that there is a route.
         let silent = |stats: &Self| stats.unreachable == 0;

@@ -12,6 +12,7 @@ use rdt_transport::{
     Closed, Connection, ConnectionConfig, ConnectionEvent, ConnectionSetConfig, Phase, RefuseReason,
     SenderConfig, SenderStats, TransferError,
 };
+use rdt_trust::services::Speaker;
 use rdt_trust::{Attempt, AttemptEnd, TrustError, os_entropy};
 use rdt_udp::UdpOptions;
 
@@ -278,6 +279,9 @@ pub(super) fn closed(
         Closed::Peer { reason, .. } if phase == Phase::Connect => refused(*reason, closed.to_string()),
         Closed::Refused(reason @ RefuseReason::Unencrypted) => {
             refused(CloseReason::from_code(reason.code()), format!("{closed}: leave out --insecure"))
+        }
+        Closed::Refused(reason @ RefuseReason::OtherService(service)) => {
+            refused(CloseReason::from_code(reason.code()), format!("{address} is {}", Speaker(*service)))
         }
         _ if phase == Phase::Send => lost(phase, format!("the connection ended: {closed}")),
         _ if asks.is_some_and(|asks| asks.connected_at.is_some()) => unanswered(address, closed),

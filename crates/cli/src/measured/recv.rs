@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rdt_program::Failure;
 use rdt_program::Stop;
 use rdt_program::json::nanos;
-use rdt_udp::{AddressedReads, SocketError, clock};
+use rdt_udp::{AddressedReads, Shown, SocketError, clock};
 use serde_json::{Value, json};
 use socket2::{Domain, Socket, Type};
 
@@ -211,9 +211,12 @@ impl Server {
     fn announce(&self, address: SocketAddr, admission: Option<&Admission>) {
         let name = self.wire.name();
         let mut event = json!({
-            "event": "initialized", "address": address.to_string(), "threads": 1, "wire": name,
+            "event": "initialized", "address": Shown(address).to_string(), "threads": 1, "wire": name,
         });
-        self.log.line(&format!("Receiver v{VERSION} of {name} measurements has initialized on {address}"));
+        self.log.line(&format!(
+            "Receiver v{VERSION} of {name} measurements has initialized on {}",
+            Shown(address)
+        ));
         if let Some(admission) = admission {
             let key = admission.key();
             self.log.aside(&format!("own key {}", key.fingerprint()));

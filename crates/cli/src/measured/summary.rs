@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use rdt_program::Failure;
 use rdt_program::json::nanos;
+use rdt_program::{Failure, Shown};
 use rdt_transport::SenderStats;
 use serde_json::{Value, json};
 
@@ -53,7 +53,7 @@ impl MeasuredTransfer<'_> {
     ) -> Value {
         let wire = self.wire;
         let mut value = json!({
-            "address": lines.address.to_string(),
+            "address": Shown(lines.address).to_string(),
             "wire": wire.name(),
             "direction": if self.args.reverse { "receive" } else { "send" },
         });

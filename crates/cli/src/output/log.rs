@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rdt_program::json::{EventStamp, nanos};
 use rdt_program::{Console, Failure, Printer, talk, talk_in_background, time};
 use rdt_server::Server;
-use rdt_udp::{Remote, clock};
+use rdt_udp::{Remote, Shown, clock};
 use serde_json::{Value, json};
 
 use super::counters::ledger_json;
@@ -413,9 +413,9 @@ impl ResidentMemory {
     }
 }
 
-/// Formats the address of a peer; an IPv4-mapped address as plain IPv4.
+/// Formats the address of a peer.
 pub(crate) fn name(address: SocketAddr) -> String {
-    SocketAddr::new(address.ip().to_canonical(), address.port()).to_string()
+    Shown(address).to_string()
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rdt_program::Failure;
 use rdt_program::json::{self, nanos};
 use rdt_transport::{SenderConfig, SenderStats, Wire};
-use rdt_udp::Connected;
+use rdt_udp::{Connected, Shown};
 use serde_json::{Value, json};
 
 use super::counters::{fell_behind, idle_share, socket_json};
@@ -68,7 +68,7 @@ impl Summary<'_> {
             fell_behind(&end.stats) || idle_share(config, stats, &end.stats.forward).is_some()
         };
         let mut value = json!({
-            "address": self.address.map(|address| address.to_string()),
+            "address": self.address.map(|address| Shown(address).to_string()),
             "wire": wire_name(config.wire),
             "congestion": config.congestion.to_string(),
             "recovery": config.recovery.to_string(),

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf, is_separator};
 
 use rdt_endpoint::files::{PartialFile, stored_name, sweep};
 use rdt_program::files::is_descriptor;
+use rdt_program::standard::{check_stdout, stdout};
 use rdt_program::talk;
 
 use crate::peer::Peer;
@@ -43,6 +44,7 @@ impl Output {
     pub(crate) fn parse(path: Option<&Path>, force: bool) -> io::Result<Self> {
         let Some(path) = path else { return Ok(Self::Discard) };
         if is_stdout(path) {
+            check_stdout()?;
             return Ok(Self::Stdout);
         }
         if is_descriptor(path) {
@@ -154,7 +156,7 @@ impl Store {
             Output::Discard => return Ok(Self::discard()),
             Output::Files(names) => Writer::new(Files::new(names, sync, max_files), wake),
             // The reader may pause for ever, so exiting does not wait for the writer thread.
-            Output::Stdout => Writer::detached(Stream(Box::new(io::stdout())), wake),
+            Output::Stdout => Writer::detached(Stream(Box::new(stdout())), wake),
             Output::Device(path) => Writer::detached(Stream(Box::new(Device { path, file: None })), wake),
         };
         Ok(Self { writer: Some(writer?), is_stream, ..Self::discard() })

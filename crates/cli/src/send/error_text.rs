@@ -8,7 +8,8 @@ use rdt_transport::wire::native::CloseReason;
 use rdt_transport::{
     Closed, Phase, ReceiverConfig, RefuseReason, SenderConfig, SenderStats, TransferError, Wire,
 };
-use rdt_udp::UdpStats;
+use rdt_trust::services::Speaker;
+use rdt_udp::{Shown, UdpStats};
 
 use crate::connection::idle_timeout;
 
@@ -59,6 +60,9 @@ impl ErrorContext<'_> {
             Closed::Peer { text, .. } if !text.is_empty() => {
                 format!("the receiver at {} closed the transfer: {}", self.receiver(), text.escape_debug())
             }
+            Closed::Refused(RefuseReason::OtherService(service)) => {
+                format!("{} is {}", self.receiver(), Speaker(*service))
+            }
             Closed::Refused(RefuseReason::Unencrypted) => format!(
                 "the receiver at {} takes encrypted transfers alone: leave out --insecure, or start it with --insecure, too",
                 self.receiver()
@@ -69,7 +73,7 @@ impl ErrorContext<'_> {
     }
 
     fn receiver(&self) -> String {
-        format!("{} ({})", self.host, self.address)
+        format!("{} ({})", self.host, Shown(self.address))
     }
 
     pub(super) fn sentence(&self, error: &TransferError) -> String {
@@ -122,6 +126,10 @@ impl ErrorContext<'_> {
         }
         if socket.unreachable > 0 {
             return nobody_listens(&receiver);
+        }
+        if let Some(number) = socket.refusal.filter(|_| socket.sent == 0) {
+            let error = io::Error::from_raw_os_error(number);
+            return format!("this host could not send to {receiver}: {error}. It was tried {attempts} times");
         }
         let hint = match config.wire {
             Wire::Classic => {
@@ -206,6 +214,7 @@ fn arrived(stats: &SenderStats, all: bool) -> String {
 #[cfg(test)]
 mod tests {
     use rdt_transport::wire::native::Versions;
+    use rdt_trust::services::COPIES;
 
     use super::*;
 
@@ -231,6 +240,7 @@ mod tests {
             (Closed::Version(Versions::OURS), Phase::Connect, 8, "update the older of the two"),
             (Closed::Refused(RefuseReason::Unencrypted), Phase::Connect, 8, "start it with --insecure, too"),
             (Closed::Refused(RefuseReason::Busy), Phase::Connect, 8, "takes no further transfer"),
+            (Closed::Refused(RefuseReason::OtherService(COPIES)), Phase::Connect, 8, "use rdt-copy"),
             (Closed::Handshake, Phase::Connect, 8, "broke the protocol"),
             (Closed::Reset, Phase::Send, 8, "no longer knows this transfer"),
             (Closed::Unreachable, Phase::Send, 5, "no program listens at h"),

@@ -108,13 +108,27 @@ fn default_port_is_22345() {
     send("127.0.0.1 10 0 0 1000 --bytes 3000").with_code(0);
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn host_may_have_zone() {
+    let receiver = Receiver::from(&mut rdt_recv("--bind [::1%lo]:0"));
+    for zone in ["lo", "25lo", "1"] {
+        send(&format!("[::1%{zone}]:{} --bytes 1000", receiver.address.port())).with_code(0);
+    }
+    let run = send(&format!("[::1%nope]:{} --bytes 1000", receiver.address.port())).with_code(3);
+    assert!(run.stderr.contains("no such host: ::1%nope"), "{}", run.stderr);
+}
+
 #[test]
 fn port_in_use_exits_with_69() {
     let receiver = Receiver::start("");
     let address = receiver.address.to_string();
     let run = Program::start(&mut rdt_recv(&format!("--bind {address}"))).ended().with_code(69);
     assert_eq!((run.stderr.lines().count(), &*run.stdout), (1, &b""[..]));
-    assert!(run.stderr.starts_with(&format!("rdt-recv: cannot bind to {address}: ")), "{}", run.stderr);
+    let sentence = "another program uses it; choose another port, or 0 for a free one";
+    assert_eq!(run.stderr, format!("rdt-recv: cannot bind to {address}: {sentence}\n"));
+    let run = Program::start(&mut rdt_recv(&format!("--measure --bind {address}"))).ended().with_code(69);
+    assert_eq!(run.stderr, format!("rdt-recv: cannot bind to {address}: {sentence}\n"));
 }
 
 #[cfg(unix)]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rdt_program_testing::closed_pipe;
@@ -12,6 +12,51 @@ use serde_json::json;
 use super::data::array;
 use super::process::{Program, Receiver, rdt_recv, rdt_send, send};
 use super::status_lines::{EXHAUSTED, read};
+
+/// Returns the command with a redirection, as a shell makes it.
+#[cfg(unix)]
+fn redirected(command: &Command, redirection: &str) -> Command {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("exec \"$@\" {redirection}"), "sh"]);
+    shell.arg(command.get_program()).args(command.get_args());
+    shell.stdout(Stdio::piped()).stderr(Stdio::piped());
+    shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    shell
+}
+
+/// A closed input is no empty one. `/dev/null` is, also if it is open for both directions.
+#[cfg(unix)]
+#[test]
+fn closed_input_is_an_error_and_null_is_empty() {
+    let receiver = Receiver::start("");
+    for args in ["--file -", "-"] {
+        let command = rdt_send(&receiver.args(args));
+        let run = Program::start(&mut redirected(&command, "<&-")).ended().with_code(66);
+        assert_eq!(run.stderr, "rdt-send: cannot read the standard input: it is closed\n", "{args}");
+        for null in ["</dev/null", "<>/dev/null"] {
+            Program::start(&mut redirected(&command, null)).ended().with_code(0);
+        }
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn closed_output_is_an_error() {
+    let receiver = Receiver::start("");
+    for command in [
+        rdt_send(&receiver.args("--bytes 1000 --json")),
+        rdt_send("--help"),
+        rdt_send("--version"),
+        rdt_recv("--help"),
+    ] {
+        let run = Program::start(&mut redirected(&command, ">&-")).ended().with_code(74);
+        assert!(run.stderr.ends_with("cannot write the standard output: it is closed\n"), "{}", run.stderr);
+        Program::start(&mut redirected(&command, "1<>/dev/null")).ended().with_code(0);
+    }
+    let run = Program::start(&mut redirected(&rdt_recv("--output - --bind 127.0.0.1:0"), ">&-")).ended();
+    let run = run.with_code(74);
+    assert!(run.stderr.ends_with("it is closed\n"), "{}", run.stderr);
+}
 
 /// Returns all files below `directory`, hidden ones included.
 fn files(directory: &Path) -> Vec<PathBuf> {

@@ -133,5 +133,5 @@ fn metrics_address_in_use_exits_with_69() {
     let address = taken.local_addr().unwrap();
     let args = format!("--bind 127.0.0.1:0 --metrics {address}");
     let run = Program::start(&mut rdt_recv(&args)).ended().with_code(69);
-    assert!(run.stderr.contains(&format!("cannot serve metrics at {address}: ")), "{}", run.stderr);
+    assert!(run.stderr.contains(&format!("cannot bind to {address}: ")), "{}", run.stderr);
 }

@@ -3,10 +3,15 @@
 use std::fs;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rdt_crypto::StaticKey;
+use rdt_endpoint::blocking::Endpoint;
+use rdt_endpoint::{Connect, ConnectError, EndpointConfig, Listen, StreamError, generate_key};
 use rdt_testing::packets;
-use rdt_trust::{create_secret, load_or_create_identity, os_entropy};
+use rdt_transport::{Closed, RefuseReason, Service};
+use rdt_trust::services::{COPIES, FILES, TUNNELS};
+use rdt_trust::{Ticket, create_secret, load_or_create_identity, os_entropy};
 use serde_json::Value;
 
 use super::data::array;
@@ -154,10 +159,11 @@ fn receiver_of_other_version_is_named() {
 fn damaged_ticket_is_refused() {
     let key = StaticKey::from_bytes([1; 32]).public();
     let address = "127.0.0.1:9".parse().unwrap();
-    let ticket = rdt_trust::Ticket::new(&[address], key, false, 60, &mut os_entropy().unwrap()).unwrap();
+    let ticket = Ticket::new(FILES, &[address], key, false, 60, &mut os_entropy().unwrap()).unwrap();
     let ticket = ticket.to_string();
     for (args, code, part) in [
         (ticket[..60].to_string(), 64, "not copied whole"),
+        (ticket.replacen("rdt1a", "rdt1q", 1), 64, "one letter is wrong"),
         (format!("{ticket} --insecure"), 64, "leave out --insecure"),
         (format!("{ticket} 1 0 0 1"), 64, "--wire native"),
         ("@/nowhere/ticket".to_string(), 66, "cannot read the ticket"),
@@ -167,13 +173,61 @@ fn damaged_ticket_is_refused() {
     }
 }
 
+#[test]
+fn ticket_of_other_program_is_refused() {
+    let key = StaticKey::from_bytes([1; 32]).public();
+    let address = "127.0.0.1:9".parse().unwrap();
+    for (service, program) in [(COPIES, "rdt-copy --serve: use rdt-copy"), (Service::NONE, "another program")]
+    {
+        let ticket = Ticket::new(service, &[address], key, false, 60, &mut os_entropy().unwrap()).unwrap();
+        let run = send(&format!("{ticket} --bytes 1000")).with_code(64);
+        let sentence = format!("rdt-send: the ticket was printed by {program}");
+        assert!(run.stderr.starts_with(&sentence) && run.stderr.lines().count() == 1, "{}", run.stderr);
+    }
+}
+
+#[test]
+fn other_program_at_host_is_named() {
+    for options in ["", "--insecure", "--reverse"] {
+        let endpoint = Endpoint::bind("127.0.0.1:0", EndpointConfig::default()).unwrap();
+        let mut listen = Listen::new(generate_key().unwrap()).service(TUNNELS);
+        listen.responder.config.dangerously_unencrypted = true;
+        let listener = endpoint.listen(listen).unwrap();
+        let run = send(&format!("{} --bytes 1000 {options}", endpoint.local_addr())).with_code(8);
+        let part = "is rdt-tunnel serve: use rdt-tunnel connect";
+        assert!(run.stderr.contains(part) && run.stderr.lines().count() == 1, "{options}: {}", run.stderr);
+        listener.set_timeout(Some(Duration::from_millis(1)));
+        listener.accept().expect_err("it hears nothing of it");
+    }
+}
+
+#[test]
+fn client_of_other_service_stores_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let receiver = Receiver::keeping(folder.path(), "--json");
+    for service in [COPIES, Service::NONE] {
+        let connect = Connect::trusting(|_| panic!("no key is asked about")).service(service);
+        let Err(ConnectError::Stream(StreamError::Closed(closed))) =
+            Endpoint::bind("127.0.0.1:0", EndpointConfig::default())
+                .unwrap()
+                .connect(receiver.address, connect)
+        else {
+            panic!("it was refused")
+        };
+        assert_eq!(closed, Closed::Refused(RefuseReason::OtherService(FILES)));
+    }
+    let run = receiver.interrupted().with_code(0);
+    assert!(!run.stdout.windows(9).any(|word| word == b"connected"), "no transfer is counted");
+    assert_eq!(files_in(folder.path()).len(), 0);
+}
+
 /// The clock of the sender does not decide: the ticket may be good for the sender that has used it.
 #[test]
 fn expired_ticket_is_refused_by_receiver() {
     let receiver = Receiver::start("--ticket --json");
-    let known: rdt_trust::Ticket = ticket_of(&receiver).parse().unwrap();
+    let known: Ticket = ticket_of(&receiver).parse().unwrap();
     let entropy = &mut os_entropy().unwrap();
-    let old = rdt_trust::Ticket::new(known.addresses(), known.key(), false, 60, entropy).unwrap();
+    let old = Ticket::new(known.service(), known.addresses(), known.key(), false, 60, entropy).unwrap();
     let run = send(&format!("{old} --bytes 1000")).with_code(77);
     assert!(run.stderr.contains("does not know the ticket, which has expired"), "{}", run.stderr);
 }

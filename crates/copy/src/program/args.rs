@@ -7,12 +7,13 @@
 )]
 
 use std::ffi::OsString;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser};
-use rdt_program::{Failure, host_port};
+use rdt_program::Failure;
+use rdt_program::host_port::{self, HostPort};
 use rdt_trust::{ConnectOptions, ListenOptions, PathOptions, parse_lifetime};
 
 use super::failure::CODES;
@@ -186,8 +187,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, requires = "write_only", conflicts_with = "paths", help_heading = "Serving")]
     pub(crate) allow_overwrite: bool,
     /// Local address to listen on, with --serve or --listen-here [default: all]
-    #[arg(long, value_name = "ADDR", help_heading = "Serving")]
-    pub(crate) bind: Option<IpAddr>,
+    #[arg(long, value_name = "ADDR", value_parser = bound, help_heading = "Serving")]
+    pub(crate) bind: Option<SocketAddr>,
     /// Address in tickets, up to 8 times; for hosts behind NAT [default: that of --bind, or those
     /// of the interfaces with a default route]
     #[arg(long, value_name = "ADDR:PORT", value_parser = advertised, help_heading = "Serving")]
@@ -308,6 +309,14 @@ fn compression(text: &str) -> Result<Compression, String> {
             Ok(level @ 1..=Compression::MAX_LEVEL) => Ok(Compression::Level(level)),
             _ => Err("write auto, off, or a level from 1 to 19".to_owned()),
         },
+    }
+}
+
+/// Parses an address without a port.
+fn bound(text: &str) -> Result<SocketAddr, String> {
+    match text.parse::<HostPort>()?.port {
+        None => host_port::bind_address(text, 0),
+        Some(_) => Err("write an address without a port, as ::1; --port has the port".to_owned()),
     }
 }
 

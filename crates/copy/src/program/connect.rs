@@ -164,7 +164,7 @@ pub(crate) async fn dial_ticket(
     report: &Report,
 ) -> Result<(Endpoint, Stream), Failure> {
     let key = generate_key().map_err(Failure::system("no random numbers"))?;
-    let dialer = Dialer::of_ticket(key, ticket, &report.surroundings());
+    let dialer = Dialer::of_ticket(key, ticket, &report.surroundings())?;
     dial(&Remote::Ticket(ticket.clone()), &dialer, first, config).await
 }
 
@@ -187,7 +187,7 @@ async fn dial(
 ) -> Result<(Endpoint, Stream), Failure> {
     let addresses = in_order(first, resolve(remote).await?);
     let endpoint = bind_towards(&addresses, |any| {
-        Endpoint::bind(any, EndpointConfig::default()).map_err(|error| Failure::bind(any, &error))
+        Endpoint::bind(any, EndpointConfig::default()).map_err(|error| Failure::bind(any, error))
     })?;
     let connect = |keys| Connect::with(keys).config(config.clone());
     match race(&endpoint, &addresses, dialer, connect).await {
@@ -210,7 +210,11 @@ fn connect_failure(error: ConnectError, name: &str, dialer: &Dialer) -> Failure 
 /// Binds a UDP socket to the first free port of a range.
 pub(crate) fn bind(args: &ServeArgs, ports: Ports, config: &EndpointConfig) -> Result<Endpoint, Failure> {
     let open = |address: SocketAddr| Endpoint::bind(address, config.clone());
-    let bind = |port| bind_or_any(args.bind.map(|ip| (ip, port).into()), port, open);
+    let at = |mut address: SocketAddr, port| {
+        address.set_port(port);
+        address
+    };
+    let bind = |port| bind_or_any(args.bind.map(|address| at(address, port)), port, open);
     let mut result = bind(ports.first);
     for port in (ports.first..=ports.last).skip(1) {
         if result.is_ok() {
@@ -218,7 +222,7 @@ pub(crate) fn bind(args: &ServeArgs, ports: Ports, config: &EndpointConfig) -> R
         }
         result = bind(port);
     }
-    result.map_err(|(address, error)| Failure::bind(address, &error))
+    result.map_err(|(address, error)| Failure::bind(address, error))
 }
 
 #[cfg(test)]

@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use indicatif::{DecimalBytes, HumanCount};
 use rdt_program::exit::INCOMPLETE;
-use rdt_program::{Console, Failure, Output, Remarks, progress};
+use rdt_program::{Console, Failure, Output, Remarks, Shown, progress};
 use rdt_trust::Surroundings;
+use rdt_trust::services::COPIES;
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -65,11 +66,11 @@ impl Report {
 
     /// Returns the connection of the trust options to this output and the system's clock.
     pub(crate) fn surroundings(&self) -> Surroundings {
-        Surroundings::from(&self.0.output)
+        Surroundings::of(COPIES, &self.0.output)
     }
 
     pub(crate) fn connected(&self, name: &str, address: Option<SocketAddr>) {
-        let address = address.map(|address| address.to_string());
+        let address = address.map(|address| Shown(address).to_string());
         self.0.output.event(|| json!({ "event": "connected", "peer": name, "address": address }));
         self.0.progress.start();
     }
@@ -151,7 +152,7 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn new(report: Report, number: u64, address: Option<SocketAddr>) -> Self {
-        let name = address.map_or_else(|| "a client".to_owned(), |address| address.to_string());
+        let name = address.map_or_else(|| "a client".to_owned(), |address| Shown(address).to_string());
         Self { report, number, name, has_request: AtomicBool::new(false), summary: Mutex::default() }
     }
 

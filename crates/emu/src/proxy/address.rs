@@ -1,6 +1,8 @@
 //! Parsing of the addresses LISTEN and TARGET.
 
-use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
+
+use rdt_program::host_port::{self, HostPort};
 
 use crate::Failure;
 
@@ -23,15 +25,11 @@ pub(crate) fn is_loop(local: SocketAddr, target: SocketAddr) -> bool {
 /// Returns the first address for which `suits` is true, or else the first one.
 fn first(name: &str, text: &str, suits: impl Fn(&SocketAddr) -> bool) -> Result<SocketAddr, Failure> {
     let wrong = |what: &str| Failure::usage(format!("{name}: '{text}' {what}"));
-    let (_, port) =
-        text.rsplit_once(':').ok_or_else(|| wrong("has no port: write 127.0.0.1:9000 or [::1]:9000"))?;
-    if port.parse::<u16>().is_err() {
-        return Err(wrong("does not end in a port, a number from 0 to 65535"));
-    }
-    let addresses: Vec<_> =
-        text.to_socket_addrs().map_err(|error| wrong(&format!("is no address: {error}")))?.collect();
+    let HostPort { host, port } = text.parse().map_err(|why| Failure::usage(format!("{name}: {why}")))?;
+    let port = port.ok_or_else(|| wrong("has no port: write 127.0.0.1:9000 or [::1]:9000"))?;
+    let addresses = host_port::resolve(&host, port);
     let address = addresses.iter().copied().find(suits).or(addresses.first().copied());
-    address.ok_or_else(|| wrong("has no address"))
+    address.ok_or_else(|| wrong("is no address, and no name that has one"))
 }
 
 #[cfg(test)]
@@ -43,8 +41,8 @@ mod tests {
         let cases = [
             ("127.0.0.1", "127.0.0.1:1", "LISTEN: '127.0.0.1' has no port"),
             ("127.0.0.1:1", "localhost", "TARGET: 'localhost' has no port"),
-            ("127.0.0.1:70000", "127.0.0.1:1", "LISTEN: '127.0.0.1:70000' does not end in a port"),
-            ("127.0.0.1:1", "127.0.0.256:1", "TARGET: '127.0.0.256:1' is no address: "),
+            ("127.0.0.1:70000", "127.0.0.1:1", "LISTEN: '70000' is no port"),
+            ("127.0.0.1:1", "127.0.0.256:1", "TARGET: '127.0.0.256:1' is no address, "),
             ("127.0.0.1:1", "127.0.0.1:0", "TARGET: port 0 cannot be reached"),
         ];
         for (listen, target, part) in cases {

@@ -3,6 +3,7 @@
 use std::io::{self, Write as _};
 
 use rdt_program::json::versioned;
+use rdt_program::standard::stdout;
 use serde_json::Value;
 
 use super::failure::Failure;
@@ -23,7 +24,7 @@ pub(super) fn json(object: &Value) -> Result<(), Failure> {
 }
 
 pub(super) fn print(bytes: &[u8]) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = stdout();
     out.write_all(bytes).and_then(|()| out.flush())
 }
 

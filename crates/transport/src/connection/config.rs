@@ -7,7 +7,7 @@ use std::time::Duration;
 use rdt_crypto::{Aead, PublicKey, ResumptionCookie, SharedSecret, StaticKey};
 
 use crate::congestion::{Algorithm, ControllerFactory};
-use crate::{ReceiverConfig, SenderConfig};
+use crate::{ReceiverConfig, SenderConfig, Service};
 
 /// When the incoming stream is confirmed, so that the peer learns that all of it was delivered.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -149,6 +149,8 @@ pub struct InitiatorConfig {
     /// Round trip to the responder, if it is known: the SYN is first repeated after three of them
     /// instead of 1 s. `None` for the newest that a connection to the same host measured.
     pub rtt: Option<Duration>,
+    /// Application protocol; a responder that speaks another one is refused.
+    pub service: Service,
     /// Asked about the responder's key if [`remote`](Self::remote) is `None`, before the responder
     /// learns the local key. `None` trusts every key: a host on the path can pose as the responder.
     pub trust: Option<Trust>,
@@ -160,6 +162,7 @@ impl fmt::Debug for InitiatorConfig {
             .field("local", &self.local)
             .field("remote", &self.remote)
             .field("secret", &self.secret)
+            .field("service", &self.service)
             .finish_non_exhaustive()
     }
 }

@@ -7,7 +7,7 @@ use rdt_crypto::{PublicKey, ResumptionCookie};
 
 use crate::Phase;
 use crate::wire::WireError;
-use crate::wire::native::{CloseReason, Versions};
+use crate::wire::native::{CloseReason, Service, Versions};
 
 /// Event of a connection for the application.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -141,12 +141,21 @@ pub enum RefuseReason {
     WrongKey,
     /// 13: the initiator offers no encryption, and the responder is not `dangerously_unencrypted`.
     Unencrypted,
+    /// 16: the responder speaks this service. The name is empty if only its number arrived.
+    OtherService(Service),
     /// Any other number.
     Other(u16),
 }
 
 impl RefuseReason {
-    const NAMED: [Self; 5] = [Self::Busy, Self::NotAdmitted, Self::Secret, Self::WrongKey, Self::Unencrypted];
+    const NAMED: [Self; 6] = [
+        Self::Busy,
+        Self::NotAdmitted,
+        Self::Secret,
+        Self::WrongKey,
+        Self::Unencrypted,
+        Self::OtherService(Service::NONE),
+    ];
 
     /// Returns the number in a packet.
     pub fn code(self) -> u16 {
@@ -156,8 +165,15 @@ impl RefuseReason {
             Self::Secret => 11,
             Self::WrongKey => 12,
             Self::Unencrypted => 13,
+            Self::OtherService(_) => 16,
             Self::Other(code) => code,
         }
+    }
+
+    /// True if this side believes the reason only with a proof of the responder's key: it comes in
+    /// message 2 or a CLOSE, never in a REFUSE.
+    pub fn is_proved(self) -> bool {
+        matches!(self, Self::NotAdmitted | Self::Unencrypted | Self::OtherService(_))
     }
 
     pub(crate) fn from_code(code: u16) -> Self {
@@ -177,6 +193,7 @@ impl fmt::Display for RefuseReason {
             Self::Secret => f.write_str("the peer wants another shared secret"),
             Self::WrongKey => f.write_str("the peer has another key than expected"),
             Self::Unencrypted => f.write_str("the peer does not allow connections without encryption"),
+            Self::OtherService(service) => write!(f, "the peer speaks {service}"),
             Self::Other(code) => write!(f, "reason {code}"),
         }
     }

@@ -18,7 +18,7 @@ use crate::wire::native::{
     Clear, Hello, Instead, Params, Proof, Reply, SYN_MIN, Syn, Versions, Welcome, encode_auth, encode_syn,
     prologue, syn_len,
 };
-use crate::{ConfigError, Trace, TransmitBuf};
+use crate::{ConfigError, Service, Trace, TransmitBuf};
 
 /// Shortest time after which a SYN is repeated: a busy responder needs some for its answer.
 const MIN_SYN_TIMEOUT: Duration = Duration::from_millis(50);
@@ -138,7 +138,7 @@ impl Opening {
             let age = age.saturating_add(self.syn_timeout());
             Instead { age_ms: u32::try_from(age.as_millis() + 1).unwrap_or(u32::MAX), ..open.instead }
         });
-        let hello = Hello { instead, ..hello(&self.config, &self.offer, &self.env) };
+        let hello = Hello { instead, ..self.hello() };
         let payload = if self.pattern == Pattern::Xx { Vec::new() } else { hello.encode() };
         let mut packet = [0; SYN_MIN];
         encode_syn(self.env.local_id, &clear_syn(self.pattern, &self.keys, &self.config), &mut packet);
@@ -149,6 +149,17 @@ impl Opening {
                 .map_err(|_| ConfigError::Keys)?;
         (self.noise, self.first) = (Some(noise), first);
         Ok(())
+    }
+
+    /// Returns the first words of the initiator.
+    pub(super) fn hello(&self) -> Hello {
+        Hello {
+            window: self.offer.window,
+            reset_token: self.env.reset,
+            params: params_of(&self.config, &self.offer, self.keys.service),
+            name: self.config.sender.name.clone(),
+            instead: None,
+        }
     }
 
     /// Starts again after a SYN-ACK: the responder has forgotten the handshake. The SYN leaves when
@@ -244,19 +255,12 @@ impl Opening {
         match packet {
             Clear::Retry(cookie) => self.on_retry(cookie),
             Clear::SynAck { attempt, noise } => self.on_syn_ack(now, *attempt, noise),
-            // A responder refuses a key or an AEAD by message 2 or CLOSE only, which are authentic,
-            // and an OPEN before there is a SYN.
-            Clear::Refuse(code)
-                if *code == REFUSED_OPEN
-                    || [RefuseReason::NotAdmitted, RefuseReason::Unencrypted]
-                        .map(RefuseReason::code)
-                        .contains(code) =>
-            {
-                Progress::Pending
-            }
-            Clear::Refuse(code) if self.attempts > 0 => {
-                self.refused(now, Closed::Refused(RefuseReason::from_code(*code)))
-            }
+            // A responder refuses an OPEN before there is a SYN.
+            Clear::Refuse(REFUSED_OPEN) => Progress::Pending,
+            Clear::Refuse(code) if self.attempts > 0 => match RefuseReason::from_code(*code) {
+                reason if reason.is_proved() => Progress::Pending,
+                reason => self.refused(now, Closed::Refused(reason)),
+            },
             // A list with the version of the SYN contradicts itself.
             Clear::Versions(versions) if self.attempts > 0 && !versions.contains_ours() => {
                 self.refused(now, Closed::Version(*versions))
@@ -303,8 +307,13 @@ impl Opening {
             Ok(Reply::Refused(code)) => {
                 return Progress::Failed(Closed::Refused(RefuseReason::from_code(u16::from(code))));
             }
+            Ok(Reply::OtherService(service)) => return other_service(service),
             Err(error) => return Progress::Failed(Closed::ProtocolBroken(error)),
         };
+        // First, so that no key is trusted, and learned, as that of another program.
+        if welcome.params.service != self.keys.service {
+            return other_service(welcome.params.service);
+        }
         let Some(peer) = state.peer() else { return Progress::Failed(Closed::Handshake) };
         let is_trusted =
             self.keys.remote.is_some() || self.keys.trust.as_ref().is_none_or(|trust| trust(&peer));
@@ -322,7 +331,7 @@ impl Opening {
         let aead = Aead::from_number(welcome.aead).filter(|aead| offered & aead_bit(*aead) != 0)?;
         let mut noise = self.noise.take()?;
         let auth = if self.pattern == Pattern::Xx {
-            let third = noise.write_third(&hello(&self.config, &self.offer, &self.env).encode()).ok()?;
+            let third = noise.write_third(&self.hello().encode()).ok()?;
             encode_auth(welcome.connection_id, &third)
         } else {
             Vec::new()
@@ -354,15 +363,8 @@ impl Opening {
     }
 }
 
-/// Returns the first words of the initiator.
-pub(super) fn hello(config: &ConnectionConfig, offer: &Offer, env: &ConnectionEnv) -> Hello {
-    Hello {
-        window: offer.window,
-        reset_token: env.reset,
-        params: params_of(config, offer),
-        name: config.sender.name.clone(),
-        instead: None,
-    }
+fn other_service(service: Service) -> Progress {
+    Progress::Failed(Closed::Refused(RefuseReason::OtherService(service)))
 }
 
 /// Returns a SYN with the fields that no attempt changes.
@@ -405,7 +407,7 @@ pub(crate) fn choose_aead(offered: u8, initiator: u8, responder: &ConnectionConf
     encrypted.find(is_offered).or(unencrypted.filter(is_offered))
 }
 
-pub(crate) fn params_of(config: &ConnectionConfig, offer: &Offer) -> Params {
+pub(crate) fn params_of(config: &ConnectionConfig, offer: &Offer, service: Service) -> Params {
     let wanted = config.sender.wanted_params();
     Params {
         link: wanted.link,
@@ -414,6 +416,7 @@ pub(crate) fn params_of(config: &ConnectionConfig, offer: &Offer) -> Params {
         wanted_ack_every: wanted.wanted_ack_every,
         is_one_way: config.one_way,
         aead: config.aead.filter(|aead| aead.is_encrypted()).map_or(0, |aead| aead as u8),
+        service,
         ..offer.params
     }
 }

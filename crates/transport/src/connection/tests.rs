@@ -12,7 +12,7 @@ use rdt_testing::{epoch, ms};
 
 use super::*;
 use crate::wire::native::{self, peek};
-use crate::{Ecn, TransmitBuf, WindowConfig};
+use crate::{Ecn, Service, TransmitBuf, WindowConfig};
 
 /// One-way delay of the wire.
 const DELAY: Duration = Duration::from_millis(5);
@@ -87,7 +87,7 @@ impl Pair {
                 secrets,
                 aead: Aead::Aes128Gcm,
                 window: offer.window,
-                params: params_of(peer, &offer),
+                params: params_of(peer, &offer, Service::NONE),
                 name: None,
                 peer_reset: ResetKey::generate(&mut entropy(9)).token(id(1 - side)),
                 rtt: Some(2 * DELAY),

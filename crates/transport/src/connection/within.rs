@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use rdt_crypto::{Aead, AssociationSecret, Entropy, PublicKey, ResetToken, StaticKey};
 
 use super::config::{ConnectionConfig, InitiatorConfig};
-use super::initiator::{Opened, Opening, hello};
+use super::initiator::{Opened, Opening};
 use super::proof::KeyProof;
 use super::streams::Established;
+use crate::Service;
 use crate::wire::native::{Instead, Open, Params, encode_open, seal_hello};
 
 /// Number of the reason with which an OPEN is refused, by REFUSE, and a handshake instead of it if
@@ -65,8 +66,9 @@ impl Associated {
     }
 
     /// True if a connection with this configuration may belong to the association.
-    pub(crate) fn allows(&self, config: &ConnectionConfig) -> bool {
-        !config.dangerously_unencrypted
+    pub(crate) fn allows(&self, config: &ConnectionConfig, service: Service) -> bool {
+        self.params.service == service
+            && !config.dangerously_unencrypted
             && config.aead.is_none_or(|aead| !aead.is_encrypted() || aead == self.aead)
             && config.sender.wanted_params().link.is_none()
     }
@@ -88,7 +90,7 @@ impl Opening {
         let Associated { secret, aead, params, peer, .. } = association;
         let id = secret.id();
         let derived = secret.connection(number);
-        let hello = hello(&self.config, &self.offer, &self.env);
+        let hello = self.hello();
         let key = secret.open(number).packet_key(*aead);
         let hello = seal_hello(self.env.local_id, &hello, &key);
         let open = encode_open(self.env.local_id, &Open { association: id, number, hello: &hello });

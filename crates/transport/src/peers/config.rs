@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use rdt_crypto::{Aead, Psk, PublicKey, SecretId, SharedSecret, StaticKey};
 
-use crate::ReceiverConfig;
 use crate::connection::{ConnectionConfig, RefuseReason};
 use crate::receiver::CLASSIC_IDLE;
+use crate::{ReceiverConfig, Service};
 
 /// Limits of a set of peers. Each bounds something that peers could make grow.
 #[derive(Debug, Clone, Copy)]
@@ -143,6 +143,8 @@ pub struct ResponderConfig {
     pub secrets: Arc<dyn Secrets>,
     /// Decides which initiators are admitted.
     pub admit: Admit,
+    /// Application protocol; initiators that speak another one are refused.
+    pub service: Service,
 }
 
 /// Decision on an initiator that has proved its key. Called while the set of connections is locked:
@@ -183,7 +185,8 @@ impl ResponderConfig {
     /// Returns a responder that admits every initiator and knows no secret.
     pub fn open(identity: Arc<StaticKey>) -> Self {
         let secrets = Arc::new(Vec::new());
-        Self { identity, config: ConnectionConfig::default(), secrets, admit: Arc::new(|_| Ok(())) }
+        let (config, admit) = (ConnectionConfig::default(), Arc::new(|_: Admittee| Ok(())));
+        Self { identity, config, secrets, admit, service: Service::NONE }
     }
 }
 
@@ -192,6 +195,7 @@ impl fmt::Debug for ResponderConfig {
         f.debug_struct("ResponderConfig")
             .field("identity", &self.identity)
             .field("config", &self.config)
+            .field("service", &self.service)
             .finish_non_exhaustive()
     }
 }

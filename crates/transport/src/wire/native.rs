@@ -15,7 +15,8 @@
 //! | `ack.rs`, `varint.rs` | body of an ACK; numbers of variable length in it |
 //! | `control.rs`, `close_reason.rs` | OPEN-ACK, ACK, FIN-ACK, CLOSE, PATH; reasons of a CLOSE |
 //! | `handshake.rs`, `check.rs` | packets that are not sealed; their check |
-//! | `payload.rs`, `params.rs`, `name.rs` | payloads of Noise messages, their parameters and name |
+//! | `payload.rs`, `params.rs` | payloads of Noise messages, their parameters |
+//! | `name.rs`, `service.rs` | names in them: of a stream, of an application protocol |
 
 mod ack;
 mod check;
@@ -28,6 +29,7 @@ mod name;
 mod params;
 mod payload;
 mod run;
+mod service;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -61,6 +63,7 @@ pub(crate) use params::Params;
 pub use params::{LinkRequest, Versions};
 pub(crate) use payload::{Hello, Instead, Reply, Welcome};
 pub(crate) use run::{DataRun, RunFields};
+pub use service::Service;
 pub(crate) use stream::{DATA_HEADER, FIN_LEN, MAX_ACK_EVERY};
 #[cfg(test)]
 pub(crate) use stream::{encode_data_header, encode_fin_header};

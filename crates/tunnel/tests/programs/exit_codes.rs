@@ -1,8 +1,10 @@
 //! Exit codes and sentences of programs that cannot or may not begin.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::process::Stdio;
+
+use rdt_trust::services::FILES;
 
 use super::process::{Home, Program};
 use super::tcp::{count, server};
@@ -157,6 +159,43 @@ fn stdio_ends_with_code_of_its_reason() {
     assert_eq!(output.status.code(), Some(8), "{output:?}");
     let errors = String::from_utf8(output.stderr).unwrap();
     assert!(errors.contains("the target refused the connection"), "{errors}");
+}
+
+/// As a server that says why it hangs up, which ssh reads from its `ProxyCommand`: the reader sees
+/// the last words and their end, and ends the input after that.
+#[test]
+fn last_words_reach_reader_before_input_ends() {
+    let home = Home::new();
+    let target = server(|mut stream| {
+        let mut request = [0; 5];
+        stream.read_exact(&mut request).unwrap();
+        stream.write_all(b"one\nlast words").unwrap();
+    });
+    let serve = home.serve(target, "--open");
+    let mut command = home.command("anna", &format!("stdio -q {}", serve.address));
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(b"hello").unwrap();
+    let mut words = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut words).unwrap();
+    assert_eq!(words, "one\nlast words");
+    drop(input);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn ticket_of_other_program_is_refused() {
+    let home = Home::new();
+    let serve = home.serve(unused(), "");
+    let ticket: rdt_trust::Ticket = serve.tickets[0].parse().unwrap();
+    let entropy = &mut rdt_trust::os_entropy().unwrap();
+    let of_recv =
+        rdt_trust::Ticket::new(FILES, ticket.addresses(), ticket.key(), false, u64::MAX, entropy).unwrap();
+    for args in [format!("stdio {of_recv}"), format!("connect {of_recv} --listen 127.0.0.1:0")] {
+        let ended = home.run("anna", &args);
+        let sentence = "rdt-tunnel: the ticket was printed by rdt-recv: use rdt-send\n";
+        assert_eq!((ended.code, &*ended.errors), (Some(64), sentence));
+    }
 }
 
 #[test]

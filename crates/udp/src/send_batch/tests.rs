@@ -353,13 +353,28 @@ fn icmp_error_of_earlier_datagram_loses_nothing() {
     assert_eq!((stats.lost_other, kernel.calls().len()), (2, 2));
 }
 
+/// The route may come up, or the rule of the firewall change.
 #[test]
-fn first_refused_datagram_is_an_error() {
-    let kernel = Script::new(1, &[Err(101)]);
-    kernel.icmp_errors.replace(Some(Vec::new()));
-    let (mut send_batch, mut stats) = filled(&kernel, 1);
-    let error = send_batch.send(&kernel, &mut stats, peer()).unwrap_err();
-    assert_eq!((error.raw_os_error(), stats.lost_other), (Some(101), 1));
+fn first_refused_datagram_is_lost() {
+    for errno in [101, EHOSTUNREACH, EPERM, EIO, ENOBUFS, 100] {
+        let kernel = Script::new(1, &[Err(errno)]);
+        kernel.icmp_errors.replace(Some(Vec::new()));
+        let (mut send_batch, mut stats) = filled(&kernel, 1);
+        let sent = send_batch.send(&kernel, &mut stats, peer());
+        assert!(sent.is_ok(), "error {errno}");
+        assert_eq!((stats.lost_other + stats.lost_no_buffers, stats.refusal), (1, Some(errno)));
+    }
+}
+
+#[test]
+fn impossible_address_is_an_error() {
+    for errno in [EINVAL, 13] {
+        let kernel = Script::new(1, &[Err(errno)]);
+        kernel.icmp_errors.replace(Some(Vec::new()));
+        let (mut send_batch, mut stats) = filled(&kernel, 1);
+        let error = send_batch.send(&kernel, &mut stats, peer()).unwrap_err();
+        assert_eq!((error.raw_os_error(), stats.lost_other), (Some(errno), 1));
+    }
 }
 
 #[test]

@@ -164,6 +164,9 @@ impl<P: AddressKey> ConnectionSet<P> {
         let preferred = hello.as_ref().map_or(0, |hello| hello.params.aead);
         let aead = choose_aead(syn.syn.aeads, preferred, &responder.config).ok_or(RefuseReason::Unencrypted);
         let admitted = aead.and_then(|aead| match &hello {
+            Some(hello) if hello.params.service != responder.service => {
+                Err(RefuseReason::OtherService(responder.service))
+            }
             Some(hello) => (responder.admit)(Admittee { peer: noise.peer(), secret, aead })
                 .and_then(|()| self.may_replace_open(now, hello, aead)),
             None => Ok(aead),
@@ -174,8 +177,7 @@ impl<P: AddressKey> ConnectionSet<P> {
                 let is_unencrypted = reason == RefuseReason::Unencrypted;
                 self.native.stats.unencrypted += u64::from(is_unencrypted);
                 self.native.stats.refused += u64::from(!is_unencrypted);
-                let code = u8::try_from(reason.code()).unwrap_or(u8::MAX).max(1);
-                let second = noise.write_second(&Reply::Refused(code).encode()).ok()?;
+                let second = noise.write_second(&refusal(reason).encode()).ok()?;
                 return Some(Answered { second, stage: Stage::default() });
             }
         };
@@ -212,7 +214,7 @@ impl<P: AddressKey> ConnectionSet<P> {
             connection_id: own.id,
             reset_token: own.reset_token,
             window: offer.window,
-            params: Params { associations, ..params_of(config, &offer) },
+            params: Params { associations, ..params_of(config, &offer, responder.service) },
             resumption: self.mint_resumption(now, peer),
         }
     }
@@ -315,6 +317,14 @@ fn push_syn_ack<P: Copy + PartialEq>(
         }
     };
     answers.push(entry.peer, entry.is_proven, len, encode);
+}
+
+/// Returns the payload of a message 2 that refuses.
+fn refusal(reason: RefuseReason) -> Reply {
+    match reason {
+        RefuseReason::OtherService(service) => Reply::OtherService(service),
+        reason => Reply::Refused(u8::try_from(reason.code()).unwrap_or(u8::MAX).max(1)),
+    }
 }
 
 /// Returns the Noise pattern of a SYN and the secret that it mixes in. `None` for an unknown

@@ -84,7 +84,7 @@ impl<P: PartialEq> HeldTable<P> {
             held.peer == *peer
                 && held.shared == shared
                 && held.associated.own_key == own_key
-                && held.associated.allows(config)
+                && held.associated.allows(config, keys.service)
                 && is_trusted(&held.associated.peer)
         };
         self.0.iter().rev().find(|(_, held)| is_for(held)).map(|(id, _)| *id)
@@ -218,6 +218,9 @@ impl<P: AddressKey> ConnectionSet<P> {
             return;
         };
         let id = granted.secret.connection(open.number).responder_id;
+        if hello.params.service != responder.service {
+            return self.refuse_open(from, remote_id);
+        }
         match self.judge_open(now, &responder, (from, remote_id), open, id) {
             Verdict::New => self.accept_open(now, &responder, (from, remote_id), open, hello),
             Verdict::Repeated => {

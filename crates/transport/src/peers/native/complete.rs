@@ -48,14 +48,15 @@ impl<P: AddressKey> ConnectionSet<P> {
         };
         let ids = (id, half_open.remote_id);
         let established = Established { rtt, ..Established::of_hello(ids, secrets, aead, hello, offered_at) };
-        let admitted = self
-            .acceptor
-            .responder
-            .as_ref()
-            .map(|responder| (responder.admit)(Admittee { peer, secret, aead }));
+        let admitted = self.acceptor.responder.as_ref().map_or(Ok(()), |responder| {
+            if established.params.service != responder.service {
+                return Err(RefuseReason::OtherService(responder.service));
+            }
+            (responder.admit)(Admittee { peer, secret, aead })
+        });
         match admitted {
-            Some(Err(reason)) => self.refuse(now, half_open, &established, reason),
-            _ => self.complete(now, half_open, Candidate { established, peer, secret, share }),
+            Err(reason) => self.refuse(now, half_open, &established, reason),
+            Ok(()) => self.complete(now, half_open, Candidate { established, peer, secret, share }),
         }
     }
 

@@ -21,9 +21,9 @@ use std::sync::Arc;
 use rdt_crypto::{Entropy, Pattern, SharedSecret, StaticKey};
 
 use super::*;
-use crate::connection::{Closed, RefuseReason};
+use crate::connection::{Closed, RefuseReason, Trust};
 use crate::peers::{ConnectionSetConfig, Secrets};
-use crate::{Ecn, Endpoint};
+use crate::{Ecn, Endpoint, Service};
 use network::{Fate, Network, ip};
 
 /// Hosts of most tests.

@@ -42,7 +42,6 @@ const FIRST_MAX: usize = KEY + KEY + NOISE_TAG + payload::HELLO_MAX + NOISE_TAG;
 const SECOND_MAX: usize = KEY + KEY + NOISE_TAG + payload::WELCOME_MAX + NOISE_TAG;
 
 const _: () = assert!(RETRY_LEN <= SYN_MIN && REFUSE_LEN <= SYN_MIN && VERSIONS_LEN <= ANY_SYN);
-const _: () = assert!(SYN_COOKIE + RESUMPTION_COOKIE_BYTES + FIRST_MAX <= SYN_MIN);
 const _: () = assert!(SYN_COOKIE + RESUMPTION_COOKIE_BYTES + FIRST_MAX + payload::NAME_MAX <= SMALLEST_PATH);
 const _: () = assert!(SYN_ACK_NOISE + SECOND_MAX <= SYN_MIN);
 // What answers an OPEN before its address is proved.

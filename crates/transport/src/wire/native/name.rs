@@ -9,9 +9,11 @@ use std::sync::Arc;
 pub struct StreamName(Arc<str>);
 
 impl StreamName {
-    /// Length of the longest name, bytes of UTF-8: a SYN with it fits the smallest path MTU (548
-    /// bytes of UDP payload).
-    pub const MAX_LEN: usize = 240;
+    /// Length of the longest name, bytes of UTF-8: a SYN with it and the longest [`Service`] fits
+    /// the smallest path MTU (548 bytes of UDP payload).
+    ///
+    /// [`Service`]: super::Service
+    pub const MAX_LEN: usize = 204;
 
     /// Returns the name; `None` if it is empty or longer than [`Self::MAX_LEN`] bytes.
     pub fn new(text: &str) -> Option<Self> {
@@ -40,9 +42,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn name_is_1_to_240_bytes_of_utf_8() {
+    fn name_is_1_to_204_bytes_of_utf_8() {
         for (text, is_name) in
-            [("", false), ("a", true), (&*"b".repeat(240), true), (&*"c".repeat(241), false)]
+            [("", false), ("a", true), (&*"b".repeat(204), true), (&*"c".repeat(205), false)]
         {
             assert_eq!(StreamName::new(text).is_some(), is_name, "{text}");
             assert_eq!(StreamName::decode(text.as_bytes()).is_some(), is_name, "{text}");

@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use super::super::WireError;
 use super::header::{put, u32_at, u64_at};
-use super::{Instead, SMALLEST_PATH, StreamName, VERSION};
+use super::{Instead, SMALLEST_PATH, Service, StreamName, VERSION};
 
 const MAX_DATAGRAM: u16 = 1;
 const ACK_DELAY_MAX: u16 = 2;
 const ACK_EVERY: u16 = 3;
-// 4 and 6 are reserved.
+const SERVICE: u16 = 4;
+// 6 is reserved.
 const IDLE_TIMEOUT: u16 = 5;
 const ECN: u16 = 7;
 const LINK: u16 = 8;
@@ -35,7 +36,7 @@ pub(super) const LINK_VALUE: usize = 28;
 /// Length of the parameters that are always written, bytes.
 const LIST: usize = 9 * ENTRY + 21;
 /// Length of the longest list without a link, bytes.
-pub(super) const LIST_MAX_WITHOUT_LINK: usize = LIST + (ENTRY + 1) + (ENTRY + 4);
+pub(super) const LIST_MAX_WITHOUT_LINK: usize = LIST + (ENTRY + 1) + (ENTRY + 4) + (ENTRY + Service::MAX_LEN);
 /// Length of the longest list, bytes.
 pub(super) const LIST_MAX: usize = LIST_MAX_WITHOUT_LINK + ENTRY + LINK_VALUE;
 
@@ -72,6 +73,8 @@ pub(crate) struct Params {
     pub(crate) is_one_way: bool,
     /// Number of the AEAD that this side prefers, 1 to 3; 0 for no preference. Default 0.
     pub(crate) aead: u8,
+    /// Application protocol that this side speaks. Default: none.
+    pub(crate) service: Service,
 }
 
 impl Default for Params {
@@ -89,6 +92,7 @@ impl Default for Params {
             wanted_ack_every: 2,
             is_one_way: false,
             aead: 0,
+            service: Service::NONE,
         }
     }
 }
@@ -182,6 +186,9 @@ impl Params {
         entry(MAX_DATAGRAM, &self.max_datagram.to_le_bytes());
         entry(ACK_DELAY_MAX, &self.ack_delay_max_us.to_le_bytes());
         entry(ACK_EVERY, &self.ack_every.to_le_bytes());
+        if self.service != Service::NONE {
+            entry(SERVICE, self.service.as_bytes());
+        }
         entry(IDLE_TIMEOUT, &self.idle_timeout_ms.to_le_bytes());
         entry(ECN, &[u8::from(self.ecn)]);
         if let Some(link) = self.link {
@@ -239,6 +246,7 @@ impl Params {
             WANTED_ACK_EVERY => self.wanted_ack_every = u16::from_le_bytes(value.try_into().ok()?),
             ONE_WAY => self.is_one_way = switch(value)?,
             AEAD => self.aead = u8::from_le_bytes(value.try_into().ok()?),
+            SERVICE => self.service = Service::decode(value).ok()?,
             _ => {}
         }
         Some(())
@@ -341,9 +349,8 @@ mod tests {
     #[test]
     fn missing_ids_default_and_unknown_are_skipped() {
         assert_eq!(Params::decode(&[]), Ok(Params::default()));
-        // 4 and 6 have no meaning.
-        let some =
-            list(&[(0, b"?"), (3, &[9, 0]), (4, &[0; 8]), (6, &[0]), (99, &[]), (u16::MAX, &[1; 300])]);
+        // 6 has no meaning.
+        let some = list(&[(0, b"?"), (3, &[9, 0]), (6, &[0; 8]), (99, &[]), (u16::MAX, &[1; 300])]);
         assert_eq!(Params::decode(&some), Ok(Params { ack_every: 9, ..Params::default() }));
     }
 
@@ -359,12 +366,14 @@ mod tests {
             let twice = list(&[(ids[0], value(ids[0])), (ids[1], value(ids[1]))]);
             assert_eq!(Params::decode(&twice), Err(WireError::Params), "{ids:?}");
         }
-        let full = Params { link: Some(LINK_OK), associations: 7, overflow: true, ..Params::default() };
+        let service = Service::new(&"s".repeat(Service::MAX_LEN)).unwrap();
+        let full =
+            Params { link: Some(LINK_OK), associations: 7, overflow: true, service, ..Params::default() };
         let bytes = full.encode();
         assert_eq!(bytes.len(), LIST_MAX);
         let ends: Vec<usize> =
             (0..bytes.len()).filter(|&len| Params::decode(&bytes[..len]).is_ok()).collect();
-        assert_eq!(ends, [0, 6, 14, 20, 28, 33, 65, 73, 78, 86, 92, 97], "only between entries");
+        assert_eq!(ends, [0, 6, 14, 20, 56, 64, 69, 101, 109, 114, 122, 128, 133], "only between entries");
         let lens = [
             (1, 2),
             (2, 4),

@@ -3,12 +3,12 @@
 use rdt_crypto::{Aead, RESUMPTION_COOKIE_BYTES, ResetToken, ResumptionCookie};
 
 use super::super::WireError;
-use super::StreamName;
 use super::header::{put, u16_at, u32_at, u64_at};
 use super::params::{
     ENTRY, INSTEAD, INSTEAD_VALUE, LINK_VALUE, LIST_MAX, LIST_MAX_WITHOUT_LINK, NAME, Params, Versions,
     push_entry,
 };
+use super::{Service, StreamName};
 
 /// Length of a [`Hello`] without its parameters, bytes.
 const HELLO: usize = 26;
@@ -25,6 +25,8 @@ const _: () = assert!(INSTEAD_VALUE <= LINK_VALUE);
 
 /// Status of a message 2 that accepts; others are the reason of a refusal.
 const ACCEPTED: u8 = 0;
+/// Reason of a refusal that the responder's service follows.
+const OTHER_SERVICE: u8 = 16;
 
 /// Payload by which the initiator introduces itself: of message 1 (IK, NK) or 3 (XX).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,8 +85,10 @@ impl Instead {
 pub(crate) enum Reply {
     /// The connection is accepted.
     Accepted(Welcome),
-    /// The connection is refused, with the code of the reason, at least 1.
+    /// The connection is refused, with the code of another reason, at least 1.
     Refused(u8),
+    /// The connection is refused because the responder speaks this service.
+    OtherService(Service),
 }
 
 /// Fields of a message 2 that accepts.
@@ -136,6 +140,7 @@ impl Reply {
     pub(crate) fn encode(&self) -> Vec<u8> {
         match self {
             Self::Refused(reason) => vec![*reason],
+            Self::OtherService(service) => [&[OTHER_SERVICE], service.as_bytes()].concat(),
             Self::Accepted(welcome) => welcome.encode(),
         }
     }
@@ -144,6 +149,7 @@ impl Reply {
     pub(crate) fn decode(payload: &[u8]) -> Result<Self, WireError> {
         match payload {
             [ACCEPTED, ..] => Welcome::decode(payload).map(Self::Accepted),
+            [OTHER_SERVICE, service @ ..] => Service::decode(service).map(Self::OtherService),
             [reason] => Ok(Self::Refused(*reason)),
             [] => Err(WireError::Truncated),
             _ => Err(WireError::Length),

@@ -191,6 +191,7 @@ fn full_params() -> Params {
         wanted_ack_every: 4,
         is_one_way: true,
         aead: 2,
+        service: Service::new("rdt-file").unwrap(),
     }
 }
 
@@ -319,9 +320,12 @@ fn payload_vectors_decode_and_encode() {
         resumption: None,
     };
     let versions = Versions::from_bits(0b110).unwrap();
-    let with_cookie = Welcome { aead: 3, versions, resumption: Some(bytes(0x20)), ..welcome };
-    let replies = [Reply::Accepted(welcome), Reply::Accepted(with_cookie), Reply::Refused(10)];
-    for (name, reply) in ["WELCOME", "WELCOME+", "REFUSED"].into_iter().zip(replies) {
+    let service = full_params().service;
+    let params = Params { service, ..Params::default() };
+    let with_cookie = Welcome { aead: 3, versions, params, resumption: Some(bytes(0x20)), ..welcome };
+    let accepted = [Reply::Accepted(welcome), Reply::Accepted(with_cookie)];
+    let replies = accepted.into_iter().chain([Reply::Refused(10), Reply::OtherService(service)]);
+    for (name, reply) in ["WELCOME", "WELCOME+", "REFUSED", "REFUSED+"].into_iter().zip(replies) {
         assert_eq!(Reply::decode(&vector(name)), Ok(reply), "{name}");
         assert_eq!(reply.encode(), vector(name), "{name}");
     }
@@ -439,8 +443,8 @@ fn missing_parameters_have_defaults() {
         Hello::decode(&[&len[..], &[0; 24], list].concat()).map(|hello| hello.params)
     };
     assert_eq!(hello(&[]), Ok(Params::default()));
-    // Versions, attempt and an unknown one are skipped.
-    assert_eq!(hello(&[4, 0, 1, 0, 0, 6, 0, 1, 0, 0, 99, 0, 0, 0]), Ok(Params::default()));
+    // A reserved and an unknown one are skipped.
+    assert_eq!(hello(&[6, 0, 1, 0, 0, 99, 0, 0, 0]), Ok(Params::default()));
     let one_way = Params { is_one_way: true, ..Params::default() };
     assert_eq!(hello(&[13, 0, 1, 0, 1]), Ok(one_way));
     assert_eq!(hello(&[13, 0, 1, 0, 2]), Err(WireError::Params));

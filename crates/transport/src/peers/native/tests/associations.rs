@@ -356,7 +356,7 @@ fn other_keys_get_handshake() {
         network.hosts[CLIENT].set.stats().initiated_open == 1
     };
     let (known, config) = (initiator(Pattern::Ik, false), ConnectionConfig::default());
-    let trust = |answer: bool| -> Option<crate::connection::Trust> { Some(Arc::new(move |_| answer)) };
+    let trust = |answer: bool| -> Option<Trust> { Some(Arc::new(move |_| answer)) };
     assert!(open(known.clone(), config.clone()));
     assert!(open(InitiatorConfig { remote: None, trust: trust(true), ..known.clone() }, config.clone()));
     assert!(!open(InitiatorConfig { remote: None, trust: trust(false), ..known.clone() }, config.clone()));

@@ -52,6 +52,43 @@ fn initiator_of_xx_is_refused_after_auth() {
     }
 }
 
+/// Both sides' keys and secrets are right, so nothing else could be the reason.
+#[test]
+fn other_service_is_refused_before_any_byte() {
+    let [files, chat] = [Service::new("rdt-file"), Service::new("chat/1")].map(Option::unwrap);
+    for (pattern, has_secret) in HANDSHAKES {
+        for (ours, theirs) in [(files, chat), (files, Service::NONE), (Service::NONE, chat)] {
+            let responder = ResponderConfig { service: theirs, ..responder() };
+            let trusted = Arc::new(Mutex::new(false));
+            let asked = Arc::clone(&trusted);
+            let trust: Trust = Arc::new(move |_| {
+                *asked.lock().unwrap() = true;
+                true
+            });
+            let keys =
+                InitiatorConfig { service: ours, trust: Some(trust), ..initiator(pattern, has_secret) };
+            let (closed, network) = end_at_initiator(responder, keys);
+            let case = format!("{pattern:?} {has_secret} {ours:?} {theirs:?}");
+            let refused = Closed::Refused(RefuseReason::OtherService(theirs));
+            assert_eq!(closed, Some(refused), "{case}");
+            assert!(network.hosts[SERVER].streams.is_empty() && !*trusted.lock().unwrap(), "{case}");
+            assert!(network.log.iter().all(|datagram| [1, 3].contains(&datagram.bytes[1])), "{case}");
+        }
+    }
+}
+
+#[test]
+fn same_service_connects() {
+    let service = Service::new(&"s".repeat(Service::MAX_LEN)).unwrap();
+    for (pattern, has_secret) in HANDSHAKES {
+        let keys = InitiatorConfig { service, ..initiator(pattern, has_secret) };
+        let (_, network) = end_at_initiator(ResponderConfig { service, ..responder() }, keys);
+        assert_eq!(network.hosts[SERVER].streams.len(), 1, "{pattern:?}");
+        let longest = network.log.iter().map(|datagram| datagram.bytes.len()).max();
+        assert!(longest.unwrap() <= 1472, "{pattern:?}");
+    }
+}
+
 /// The user who knows another key of the responder hears of it, instead of waiting for minutes.
 #[test]
 fn other_key_of_responder_is_named() {

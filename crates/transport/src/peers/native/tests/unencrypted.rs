@@ -160,7 +160,7 @@ fn takes(unencrypted: bool, aead: Aead) -> bool {
         connection_id: 7,
         reset_token: ResetKey::generate(&mut entropy).token(7),
         window: offer.window,
-        params: params_of(&config, &offer),
+        params: params_of(&config, &offer, Service::NONE),
         resumption: None,
     };
     let second = noise.write_second(&Reply::Accepted(welcome).encode()).unwrap();

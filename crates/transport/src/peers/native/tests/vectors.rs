@@ -58,13 +58,14 @@ fn play(script: &Script, alone: Option<(usize, &[Packet])>) -> (Vec<Packet>, Net
     if plays(SERVER) {
         let mut config = responder();
         config.config.aead = Some(script.aead);
+        config.service = service();
         network.hosts[SERVER].set.listen(config);
         if script.is_retried {
             network.require_proofs(SERVER);
         }
     }
     if plays(CLIENT) {
-        let keys = initiator(script.pattern, script.has_secret);
+        let keys = InitiatorConfig { service: service(), ..initiator(script.pattern, script.has_secret) };
         let id = network.connect(CLIENT, SERVER, keys, TEXTS[CLIENT][0].as_bytes());
         network.hosts[CLIENT].streams.get_mut(&id).unwrap().finish = false;
     }
@@ -103,6 +104,10 @@ fn play(script: &Script, alone: Option<(usize, &[Packet])>) -> (Vec<Packet>, Net
         bytes: datagram.bytes.clone(),
     });
     (sent.collect(), network)
+}
+
+fn service() -> Service {
+    Service::new("rdt-file").unwrap()
 }
 
 /// Returns the seed of the network, from which each set has its entropy.
