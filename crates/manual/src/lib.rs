@@ -2,7 +2,9 @@
 //! command lines.
 #![forbid(unsafe_code)]
 
-use std::fs::{self, File};
+mod completions;
+
+use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -40,33 +42,16 @@ pub fn write_all(folder: &Path) -> io::Result<()> {
     fs::create_dir_all(&pages)?;
     for mut command in command_lines() {
         let program = command.get_name().to_owned();
-        let mut completed = without_hidden(&command);
-        command.build();
-        write_pages(&command, &pages)?;
         for (shell, before, after) in SHELLS {
             let scripts = folder.join(shell.to_string());
             fs::create_dir_all(&scripts)?;
-            let mut script = File::create(scripts.join(format!("{before}{program}{after}")))?;
-            clap_complete::generate(shell, &mut completed, &program, &mut script);
+            let script = completions::script(shell, &command);
+            fs::write(scripts.join(format!("{before}{program}{after}")), script)?;
         }
+        command.build();
+        write_pages(&command, &pages)?;
     }
     Ok(())
-}
-
-/// Returns what completions need of a command. `clap_complete` would also complete hidden
-/// subcommands, and clap can remove none.
-fn without_hidden(command: &Command) -> Command {
-    let mut copy = Command::new(command.get_name().to_owned())
-        .args(command.get_arguments().cloned())
-        .groups(command.get_groups().cloned())
-        .subcommands(command.get_subcommands().filter(|it| !it.is_hide_set()).map(without_hidden));
-    if let Some(about) = command.get_about() {
-        copy = copy.about(about.clone());
-    }
-    if let Some(version) = command.get_version() {
-        copy = copy.version(version.to_owned());
-    }
-    copy
 }
 
 /// Writes the pages of a command and of its subcommands.

@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod shells;
+
 use super::*;
 
 fn written() -> tempfile::TempDir {
@@ -57,6 +59,36 @@ fn completions_offer_options_but_no_hidden_command() {
         let script = script(shell, file);
         assert!(script.contains("proxy"), "{shell}");
         assert!(!script.contains("flood"), "{shell}: a hidden command");
+    }
+}
+
+#[test]
+fn completed_values_are_all_that_programs_take() {
+    let mut compared = 0;
+    for_each_command(&mut |name, command| {
+        for (option, values) in completions::VALUES {
+            let Some(argument) = command.get_arguments().find(|it| it.get_long() == Some(option)) else {
+                continue;
+            };
+            let help = argument.get_long_help().or(argument.get_help()).unwrap().to_string();
+            if ["preset", "discipline"].contains(&option) {
+                let all = values.join(", ").replace(&format!(", {}", values[values.len() - 1]), " or ");
+                assert!(help.contains(&all), "{name}: {help}");
+            }
+            compared += 1;
+        }
+    });
+    assert!(compared > 10, "{compared} options");
+    let [engines, rules] =
+        ["engine", "recovery"].map(|name| completions::VALUES.iter().find(|it| it.0 == name).unwrap().1);
+    assert_eq!(engines, rdt_lab::EngineKind::ALL.map(rdt_lab::EngineKind::word));
+    for rule in rules {
+        assert!(
+            rdt_cli::command_lines()[0]
+                .clone()
+                .try_get_matches_from(["rdt-send", "h", "--recovery", rule])
+                .is_ok()
+        );
     }
 }
 
