@@ -92,7 +92,7 @@
 //! | shared secret | [`Connect::secret`] | [`Listen::secret`], [`Gate::secret`] |
 //! | own decision | [`Connect::trusting`] | [`Listen::admit`] |
 //! | everybody | | [`Listen::new`] |
-//! | those that speak this application protocol, as ALPN | [`Connect::service`] | [`Listen::service`], [`Gate::service`] |
+//! | same protocol name (ALPN) | [`Connect::service`] | [`Listen::service`], [`Gate::service`] |
 //!
 //! [`Connect::identity`] proves a key to the peer, whose stream returns it from `peer_identity`.
 //! Keys on first use, as ssh has them:
