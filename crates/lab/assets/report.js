@@ -211,7 +211,7 @@ async function toLog(figure, group) {
     const place = y(at / Y.factor);
     grid.setAttribute("class", "grid");
     grid.setAttribute("d", `M${panel.x} ${place}h${panel.w}`);
-    label.setAttribute("x", panel.x - 5);
+    label.setAttribute("x", panel.x - 8);
     label.setAttribute("y", place + 3.8);
     label.textContent = digits(at);
     return [grid, label];
@@ -311,7 +311,7 @@ async function png(figure) {
 async function columns(figure) {
   const panels = new Map();
   for (const row of await rows(figure)) {
-    if (row.mark !== "line" && row.mark !== "band") continue;
+    if (!["line", "bin", "band"].includes(row.mark)) continue;
     const panel = panels.get(row.panel) ?? panels.set(row.panel, new Map()).get(row.panel);
     const column = panel.get(row.series) ?? panel.set(row.series, []).get(row.series);
     column.push([Number(row.x), row.value === "" ? null : Number(row.value)]);
@@ -351,7 +351,9 @@ async function live(figure, times) {
       width, height: 220, title: name, axes,
       scales: { x: { time: false } },
       cursor: { sync: { key: sync.key, setSeries: true }, drag: { x: true, y: false } },
-      series: [{ label: "time (s)" }, ...[...series.keys()].map(label => ({ label, stroke: colour(label), width: 1.5 }))],
+      series: [{ label: "time (s)" }, ...[...series.keys()].map(label => ({ label, stroke: colour(label), width: 1.5,
+        // A point is at the end of its bin.
+        paths: uPlot.paths.stepped({ align: -1 }) }))],
     }, data, host));
   }
   $(".scroll", figure).hidden = true;
@@ -376,7 +378,7 @@ const UNITS = { "": 1, "%": 0.01, "packets": 1, "µs": 0.000001, "ms": 0.001, "s
 // The number by which a cell is sorted: of its attribute, or of its text, in the base unit.
 function numberOf(cell) {
   if (cell?.dataset.v !== undefined) return Number(cell.dataset.v);
-  const [number, unit] = (cell?.textContent ?? "").replace(/^[✓✗?] /, "").split(" ");
+  const [number, unit] = (cell?.textContent ?? "").replace(/^[✓✗] /, "").split(" ");
   return number ? Number(number) * (UNITS[!unit || unit === "±" ? "" : unit] ?? NaN) : NaN;
 }
 

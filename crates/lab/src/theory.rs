@@ -34,6 +34,8 @@ pub struct Prediction {
 pub struct Model {
     /// Word in experiment files: `theory = ["mathis"]`.
     pub name: &'static str,
+    /// What the model is, in the legend of a figure: `window / RTT`.
+    pub legend: &'static str,
     /// Metric that the model predicts: `goodput`, `completion`, `rtt-mean`.
     pub metric: &'static str,
     /// Formula in words or symbols.
@@ -50,6 +52,7 @@ pub struct Model {
 pub const MODELS: &[Model] = &[
     Model {
         name: "window",
+        legend: "min(window / RTT, link)",
         metric: "goodput",
         formula: "min(W / RTT, C), with whole packets in W, and in RTT the time to send one",
         source: "RFC 9293, section 3.8.6",
@@ -58,6 +61,7 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "window-over-rtt",
+        legend: "window / RTT",
         metric: "goodput",
         formula: "W / RTT, with the bytes of W and the RTT of the path alone",
         source: "RFC 9293, section 3.8.6, without the time to send a packet",
@@ -66,6 +70,7 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "link",
+        legend: "payload that the link carries",
         metric: "goodput",
         formula: "C times the share of payload in a packet on the link",
         source: "lengths of headers",
@@ -74,6 +79,7 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "rtt-of-window",
+        legend: "max(RTT, window / link)",
         metric: "rtt-mean",
         formula: "max(RTT, W / C)",
         source: "Little's law",
@@ -82,6 +88,7 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "mathis",
+        legend: "response to loss, Mathis 1997",
         metric: "goodput",
         formula: "MSS / RTT * sqrt(3 / (2 b p)), b = 1",
         source: "Mathis, Semke, Mahdavi, Ott, 1997",
@@ -90,6 +97,7 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "pftk",
+        legend: "response to loss with timeouts, PFTK",
         metric: "goodput",
         formula: "full formula with timeouts and a limit by the receiver's window, b = 1",
         source: "Padhye, Firoiu, Towsley, Kurose, 2000",
@@ -98,6 +106,7 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "cubic",
+        legend: "response of CUBIC to loss, RFC 9438",
         metric: "goodput",
         formula: "max of the CUBIC and the Reno-friendly response",
         source: "RFC 9438, sections 4.3 and 5.1",
@@ -106,6 +115,7 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "slow-start",
+        legend: "slow start, Cardwell 2000",
         metric: "completion",
         formula: "handshake + rounds of slow start + rest at the link's rate",
         source: "Cardwell, Savage, Anderson, 2000",
@@ -114,6 +124,7 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "airtime",
+        legend: "802.11 airtime",
         metric: "goodput",
         formula: "payload / airtime of the frames of a packet",
         source: "IEEE Std 802.11-2020, clauses 10.3 and 17",
@@ -122,6 +133,7 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "headers",
+        legend: "airtime of 1500 bytes, more or fewer headers",
         metric: "goodput",
         formula: "airtime of a packet of 1500 bytes, with the share of payload in a frame of this length",
         source: "report 003, exercise 4",
@@ -130,6 +142,7 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "fragments",
+        legend: "mean length of fragments",
         metric: "bytes-per-packet",
         formula: "mean length of the packets of a datagram",
         source: "RFC 8200, section 4.5",
@@ -138,6 +151,7 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "fair-share",
+        legend: "equal shares of the link",
         metric: "goodput",
         formula: "what datagrams leave of C, divided by the number of flows with feedback",
         source: "Chiu and Jain, 1989; order of arrival in one queue",
@@ -146,6 +160,7 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "udp-knee",
+        legend: "min(offered, link)",
         metric: "goodput",
         formula: "min(offered, payload that the link or the air carries)",
         source: "lengths of headers; IEEE Std 802.11-2020, clauses 10.3 and 17",

@@ -139,6 +139,11 @@ pub fn xplot(scene: &Scene, panel: usize) -> Option<String> {
                 _ => {}
             }
         }
+        if let Mark::Bins(width) = layer.mark {
+            for (x, y) in finite.iter().map(|row| at(row)) {
+                put!(out, "line {} {y} {x} {y}\n", x - width * panel.x.factor);
+            }
+        }
         if matches!(layer.mark, Mark::Line | Mark::Steps) {
             for pair in finite.windows(2) {
                 let ((a, b), (c, d)) = (at(pair[0]), at(pair[1]));

@@ -15,8 +15,6 @@ pub use parts::{heat, partition};
 pub use spread::{distribution, ellipses, spread};
 pub use time::{Column, EventTimes, TimePanel, bin_end, share, time_series};
 
-use std::ops::RangeInclusive;
-
 use super::scale::Unit;
 use super::scene::{Layer, Mark, Origin, Panel, Row, Scene};
 
@@ -24,9 +22,6 @@ use super::scene::{Layer, Mark, Origin, Panel, Row, Scene};
 const HEIGHT: f64 = 220.0;
 /// Height of a panel below the main one.
 const LOW: f64 = 90.0;
-
-/// Range of a model that always holds.
-pub const EVERYWHERE: RangeInclusive<f64> = f64::NEG_INFINITY..=f64::INFINITY;
 
 /// Quantity on an axis.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,16 +50,20 @@ pub struct Curve {
     pub look: usize,
     /// Values in ascending order of `x`.
     pub rows: Vec<Row>,
-    /// For a model: indices of the curves that it predicts, for residuals.
-    pub predicts: Vec<usize>,
-    /// For a model: values of `x` between which it holds.
-    pub valid: RangeInclusive<f64>,
+    /// For a model or published values: indices of the measured curves beside which they stand.
+    pub beside: Vec<usize>,
+    /// For a model: values of `x` for which it does not hold.
+    pub outside: Vec<f64>,
 }
 
 impl Curve {
     /// Creates a curve of measured means.
     pub const fn measured(name: String, look: usize, rows: Vec<Row>) -> Self {
-        Self { name, origin: Origin::Measured, look, rows, predicts: Vec::new(), valid: EVERYWHERE }
+        Self { name, origin: Origin::Measured, look, rows, beside: Vec::new(), outside: Vec::new() }
+    }
+
+    fn holds(&self, row: &Row) -> bool {
+        !self.outside.contains(&row.x)
     }
 }
 
@@ -108,8 +107,10 @@ fn value_text(panel: &Panel, (row, series): &(&Row, &str)) -> String {
     let tick = panel.x.ticks.iter().find(|tick| tick.at.total_cmp(&row.x).is_eq());
     let x = tick.map_or_else(|| panel.x.shown(row.x), |tick| tick.label.clone());
     // Levels of marginal means begin with the name of their factor, which is that of the series.
-    let place =
-        if x.starts_with(&format!("{series} ")) { x } else { format!("{series}, {} {x}", panel.x.label) };
+    let (name, unit) = panel.x.label.rsplit_once(" (").unwrap_or((&panel.x.label, ""));
+    let unit = unit.trim_end_matches(')');
+    let at = format!("{series}, {name} {x} {unit}");
+    let place = if x.starts_with(&format!("{series} ")) { x } else { at.trim_end().to_owned() };
     let unit = if panel.y.unit.is_empty() { String::new() } else { format!(" {}", panel.y.unit) };
     format!("{}{unit} ({place})", panel.y.shown(row.y))
 }

@@ -28,6 +28,8 @@ const UPLOT: &str = concat!(
 const UPLOT_STYLE: &str = include_str!("../../assets/uPlot.min.css");
 /// Bytes of a table or a figure above which its repetition is a reference to the first one.
 const FOLD_OVER: usize = 1000;
+/// Rows of a table above which it is folded.
+const FOLD_ROWS: usize = 8;
 /// Units of numbers in tables, in base units. The script has the same table, to sort by.
 const UNITS: [(&str, f64); 14] = [
     ("", 1.0),
@@ -204,14 +206,14 @@ fn experiment<'a>(out: &mut String, section: &'a Section, drawn: usize, shown: &
     for text in section.about.iter().flat_map(|about| about.split("\n\n")) {
         paragraph(out, text);
     }
-    statements(out, section);
-    for results in &section.results {
-        table_once(out, section, results, shown);
-    }
     for scene in section.figures.iter().skip(drawn) {
         shown.figure(out, section, scene);
     }
+    statements(out, section);
     claims(out, section);
+    for results in &section.results {
+        table_once(out, section, results, shown);
+    }
     if !section.limits.is_empty() {
         put!(out, "<h3>What limits the flows</h3>\n");
         let mut limits = String::new();
@@ -299,7 +301,18 @@ fn table(out: &mut String, table: &Table) {
     let all = all.collect::<Vec<_>>().join(", ");
     let all = if equal.is_empty() { all } else { format!(". All rows: {all}") };
     let caption = escape(&(table.caption.clone() + &all));
-    put!(out, "<div class=\"scroll\" tabindex=\"0\"><table><caption>{caption}</caption>\n<thead><tr>");
+    // A folded table has its caption on the fold.
+    let is_long = table.rows.len() > FOLD_ROWS;
+    let (begin, caption, end) = if is_long {
+        // What fails is not hidden.
+        let fails = table.rows.iter().flatten().any(|entry| entry.mark == Mark::Bad);
+        let open = if fails { " open" } else { "" };
+        let begin = format!("<details class=\"long\"{open}><summary>{caption}</summary>\n");
+        (begin, String::new(), "</details>\n")
+    } else {
+        (String::new(), format!("<caption>{caption}</caption>"), "")
+    };
+    put!(out, "{begin}<div class=\"scroll\" tabindex=\"0\"><table>{caption}\n<thead><tr>");
     for (_, name) in table.head.iter().enumerate().filter(|(column, _)| is_shown(column)) {
         put!(out, "<th>{}", escape(name));
     }
@@ -314,13 +327,13 @@ fn table(out: &mut String, table: &Table) {
                 Mark::None => ("", ""),
                 Mark::Good => (" class=\"good\"", "\u{2713} "),
                 Mark::Bad => (" class=\"bad\"", "\u{2717} "),
-                Mark::Open => (" class=\"open\"", "? "),
+                Mark::Open => (" class=\"open\"", ""),
             };
             put!(out, "<td{class}{value}>{sign}{}", escape(&entry.text));
         }
         put!(out, "\n");
     }
-    put!(out, "</tbody></table></div>\n");
+    put!(out, "</tbody></table></div>\n{end}");
 }
 
 /// Returns the columns whose text is the same in all rows, such as the engine. The caption tells
@@ -350,9 +363,9 @@ fn has_value(text: &str, value: f64) -> bool {
 /// True if a figure has series over time, which the page can draw with other bin widths.
 fn is_series(scene: &Scene) -> bool {
     scene.panels.first().is_some_and(|panel| panel.x.label.starts_with("time ("))
-        && scene
-            .layers()
-            .any(|(_, layer)| matches!(layer.mark, Drawn::Line | Drawn::Band) && layer.rows.len() > 20)
+        && scene.layers().any(|(_, layer)| {
+            matches!(layer.mark, Drawn::Line | Drawn::Bins(_) | Drawn::Band(_)) && layer.rows.len() > 20
+        })
 }
 
 fn figure(out: &mut String, scene: &Scene, data: &mut Data) {

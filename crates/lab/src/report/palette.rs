@@ -24,6 +24,13 @@ pub fn marker(series: usize) -> (&'static str, &'static str) {
     ("path", path)
 }
 
+/// Returns the look with the colour of one series and the marker of another.
+pub fn mixed(colour: usize, shape: usize) -> usize {
+    let all = 0..LIGHT.len() * SHAPES;
+    let fits = |look: &usize| look % LIGHT.len() == colour % LIGHT.len() && look % SHAPES == shape % SHAPES;
+    all.into_iter().find(fits).unwrap_or(colour)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,6 +136,14 @@ mod tests {
             for colour in colours {
                 assert!(contrast(paper, colour) >= 3.0, "{colour} on {paper}");
             }
+        }
+    }
+
+    #[test]
+    fn looks_mix_any_colour_with_any_marker() {
+        for (colour, shape) in (0..9).flat_map(|colour| (0..9).map(move |shape| (colour, shape))) {
+            let look = mixed(colour, shape);
+            assert_eq!((look % LIGHT.len(), marker(look)), (colour % LIGHT.len(), marker(shape)));
         }
     }
 

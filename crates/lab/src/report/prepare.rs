@@ -11,7 +11,7 @@
 //! | `limits.rs` | the limit that binds each flow, and the number that would lift it |
 //! | `reasons.rs` | why a published value is outside of its tolerance |
 //! | `tables.rs` | tables and sentences |
-//! | `words.rs` | levels in words |
+//! | `words.rs` | levels and units in words |
 
 mod designs;
 mod limits;

@@ -217,6 +217,31 @@ impl Axis {
         Self { label: name.to_owned(), factor: 1.0, unit: "", scale: Scale::Names(names), ticks }
     }
 
+    /// Returns the axis with levels as ticks. The axis names the unit that all levels have as the
+    /// file writes them, and the ticks are numbers. Levels in several units are shown in the
+    /// axis's unit.
+    #[must_use]
+    pub fn labelled_as(self, name: &str, unit: Unit, mut levels: Vec<Tick>) -> Self {
+        let suffix = |tick: &Tick| {
+            let level = tick.label.rsplit_once(':').map_or(tick.label.as_str(), |(_, number)| number);
+            level.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').to_owned()
+        };
+        let first = levels.first().map(suffix).unwrap_or_default();
+        let has_one = levels.iter().all(|tick| suffix(tick) == first);
+        let bare = if unit == Unit::Bytes { "bytes" } else { unit.shown(0.0).1 };
+        let word = if first.is_empty() { Some(bare) } else { unit_word(&first) };
+        let Some(word) = word.filter(|_| has_one) else {
+            for tick in &mut levels {
+                tick.label = significant(tick.at * self.factor, 4);
+            }
+            return Self { ticks: levels, ..self };
+        };
+        for tick in &mut levels {
+            tick.label.truncate(tick.label.len() - first.len());
+        }
+        Self { label: labelled(name, word), ticks: levels, ..self }
+    }
+
     /// Returns the axis with every second tick if it has many, for low panels.
     #[must_use]
     pub fn sparse(mut self) -> Self {
@@ -254,6 +279,31 @@ fn nice_step(step: f64) -> f64 {
     let power = 10_f64.powi(decade(step));
     let steps = [1.0, 2.0, 5.0, 10.0].map(|nice| nice * power);
     steps.into_iter().find(|nice| *nice >= step * (1.0 - 1e-9)).unwrap_or(steps[3])
+}
+
+/// Returns a unit of experiment files as readers write it. `None` for other words.
+fn unit_word(unit: &str) -> Option<&'static str> {
+    const WORDS: [(&str, &str); 18] = [
+        ("%", "%"),
+        ("p", "packets"),
+        ("ns", "ns"),
+        ("us", "\u{b5}s"),
+        ("ms", "ms"),
+        ("s", "s"),
+        ("min", "min"),
+        ("bit", "bit/s"),
+        ("kbit", "kbit/s"),
+        ("mbit", "Mbit/s"),
+        ("gbit", "Gbit/s"),
+        ("b", "bytes"),
+        ("kb", "kB"),
+        ("mb", "MB"),
+        ("gb", "GB"),
+        ("kib", "KiB"),
+        ("mib", "MiB"),
+        ("gib", "GiB"),
+    ];
+    WORDS.iter().find(|(word, _)| *word == unit).map(|(_, shown)| *shown)
 }
 
 /// Returns the number in a level of a factor and its unit: `16kib` is 16,384 bytes, `fixed:64` is
@@ -363,6 +413,25 @@ mod tests {
                 let axis = Axis::linear("x", Unit::Share, values, from_zero);
                 assert!((2..=12).contains(&axis.ticks.len()), "{values:?}: {} ticks", axis.ticks.len());
             }
+        }
+    }
+
+    #[test]
+    fn levels_on_an_axis_share_a_unit_that_it_names() {
+        for (unit, levels, label, wanted) in [
+            (Unit::Bytes, ["5000", "60000"], "x (bytes)", ["5000", "60000"]),
+            (Unit::Bytes, ["16kib", "256kib"], "x (KiB)", ["16", "256"]),
+            (Unit::Rate, ["6mbit", "54mbit"], "x (Mbit/s)", ["6", "54"]),
+            (Unit::Share, ["0.5%", "5%"], "x (%)", ["0.5", "5"]),
+            (Unit::Time, ["500us", "2ms"], "x (ms)", ["0.5", "2"]),
+            (Unit::None, ["fixed:1", "fixed:8"], "x", ["fixed:1", "fixed:8"]),
+        ] {
+            let tick =
+                |level: &str| Tick { at: level_value(level).expect("a number").0, label: level.to_owned() };
+            let ticks = levels.map(tick).to_vec();
+            let axis = Axis::linear("x", unit, ticks.iter().map(|tick| tick.at), true);
+            let axis = axis.labelled_as("x", unit, ticks);
+            assert_eq!((axis.label.as_str(), &labels(&axis)[..]), (label, &wanted[..]));
         }
     }
 

@@ -82,8 +82,11 @@ pub enum Mark {
     Line,
     /// Line that keeps each value until the next row.
     Steps,
-    /// Area between `low` and `high` of all rows.
-    Band,
+    /// Steps over bins with this width in units of the horizontal axis, each of which ends at `x`.
+    Bins(f64),
+    /// Area between `low` and `high` of bins with this width, each of which ends at `x`. It has a
+    /// gap where `y` is not finite.
+    Band(f64),
     /// Marker at each row, with an error bar from `low` to `high`.
     Points,
     /// Dots in one path, for thousands of rows.
@@ -111,7 +114,8 @@ impl Mark {
         match self {
             Self::Line => ["lines", "line", "1:2", "lines"],
             Self::Steps => ["steps", "step", "1:2", "steps"],
-            Self::Band => ["band", "band", "1:3:4", "filledcurves fs transparent solid 0.3"],
+            Self::Bins(_) => ["bins", "bin", "1:2", "fsteps"],
+            Self::Band(_) => ["band", "band", "1:3:4", "filledcurves fs transparent solid 0.3"],
             Self::Points => ["points", "point", "1:2:3:4", "yerrorbars"],
             Self::Dots => ["dots", "dot", "1:2", "points"],
             Self::Segments => ["segments", "segment", "1:2:3:4", "yerrorbars"],
@@ -144,7 +148,7 @@ pub struct Note {
     pub x: f64,
     /// Value on the vertical axis.
     pub y: f64,
-    /// The text. It begins right of the point, or ends there if there is no room.
+    /// The text. It stands beside the point where it covers nothing, else it is left out.
     pub text: String,
 }
 
@@ -159,7 +163,7 @@ pub struct Panel {
     pub y: Axis,
     /// Layers, the first at the back.
     pub layers: Vec<Layer>,
-    /// Texts above the layers.
+    /// Texts above the layers, the most important first.
     pub notes: Vec<Note>,
     /// True if the page may switch the vertical axis between linear and logarithmic.
     pub log_allowed: bool,

@@ -10,7 +10,7 @@ use super::scene::Scene;
 pub struct Entry {
     /// Text for readers.
     pub text: String,
-    /// Number by which the page sorts, in the base unit.
+    /// Number by which the page sorts, in base units, or in the unit of the column's heading.
     pub value: Option<f64>,
     /// How the entry is marked.
     pub mark: Mark,

@@ -1,7 +1,9 @@
 //! Writer of SVG: the same bytes for the same scene on every machine.
 
+mod labels;
 mod marks;
 
+use labels::{fit, text_width};
 use marks::draw_layer;
 
 use super::palette::marker;
@@ -16,16 +18,18 @@ pub const STYLE: &str = include_str!("../../assets/figure.css");
 const WIDTH: f64 = 480.0;
 /// Margin right of the plot area.
 const RIGHT: f64 = 14.0;
+/// Distance of tick labels from a vertical axis, on which half a marker may lie.
+const LABEL_ASIDE: f64 = 8.0;
 /// Height of the name above a vertical axis.
-const NAME: f64 = 18.0;
+const NAME: f64 = 23.0;
 /// Height of the tick labels below a panel.
 const LABELS: f64 = 18.0;
 /// Height of the name below a horizontal axis.
 const X_NAME: f64 = 15.0;
 /// Height of a line of the legend.
 const LEGEND: f64 = 17.0;
-/// Mean width of a letter.
-const LETTER: f64 = 6.2;
+/// Height of a line of tick labels after the first.
+const MORE_LABELS: f64 = 13.0;
 
 /// Place of the SVG, which decides whether it contains the style and the description.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +45,7 @@ pub enum Place {
 pub fn svg(scene: &Scene, place: Place) -> String {
     let left = left_margin(scene);
     let legend = legend(scene);
-    let tops = tops(scene, legend.1);
+    let tops = tops(scene, left, legend.1);
     let height = tops.last().copied().unwrap_or(0.0);
     let id = &scene.id;
     let mut out = String::new();
@@ -65,7 +69,7 @@ pub fn svg(scene: &Scene, place: Place) -> String {
     put!(out, "<rect class=\"paper\" width=\"{}\" height=\"{}\"/>\n{}", px(WIDTH), px(height), legend.0);
     let mut row = 0;
     for (i, panel) in scene.panels.iter().enumerate() {
-        let area = Area { x: left, y: tops[i], w: WIDTH - left - RIGHT, h: panel.height };
+        let area = Area { y: tops[i], h: panel.height, ..area_from(left) };
         draw_panel(&mut out, scene, i, &area, &mut row);
     }
     out.push_str("</svg>\n");
@@ -85,6 +89,11 @@ pub(super) fn literal_style() -> String {
         }
     }
     out
+}
+
+/// Returns the horizontal place of all plot areas of a figure.
+const fn area_from(left: f64) -> Area {
+    Area { x: left, y: 0.0, w: WIDTH - left - RIGHT, h: 0.0 }
 }
 
 /// Plot area in pixels.
@@ -132,14 +141,10 @@ fn px(value: f64) -> String {
     fixed(value, 1)
 }
 
-fn text_width(text: &str) -> f64 {
-    number(text.chars().count()) * LETTER
-}
-
 fn left_margin(scene: &Scene) -> f64 {
     let labels = scene.panels.iter().flat_map(|panel| &panel.y.ticks);
     let widest = labels.map(|tick| text_width(&tick.label)).fold(0.0, f64::max);
-    (widest + 14.0).clamp(30.0, WIDTH / 3.0)
+    (widest + LABEL_ASIDE + 9.0).clamp(30.0, WIDTH * 0.4)
 }
 
 /// True if the panel after `i` has the same horizontal axis, so that its labels serve both.
@@ -148,14 +153,14 @@ fn is_linked(scene: &Scene, i: usize) -> bool {
 }
 
 /// Returns the top of the plot area of each panel, and the height of the figure.
-fn tops(scene: &Scene, legend: f64) -> Vec<f64> {
+fn tops(scene: &Scene, left: f64, legend: f64) -> Vec<f64> {
     let mut y = legend + 2.0;
     let mut tops = Vec::new();
     for (i, panel) in scene.panels.iter().enumerate() {
-        y += NAME;
+        y += if panel.y.label.is_empty() { 0.0 } else { NAME };
         tops.push(y);
         y += panel.height;
-        y += if is_linked(scene, i) { 8.0 } else { LABELS * label_lines(&panel.x) + X_NAME + 4.0 };
+        y += if is_linked(scene, i) { 8.0 } else { label_height(&panel.x, &area_from(left)) + X_NAME + 4.0 };
     }
     tops.push(y);
     tops
@@ -172,14 +177,16 @@ fn legend(scene: &Scene) -> (String, f64) {
     // Parts of size zero and columns without values are not drawn, so they need no key.
     let drawn = |i: &usize| scene.layers().any(|(_, layer)| layer.series == *i);
     for (i, series) in scene.series.iter().enumerate().filter(|(i, _)| drawn(i)) {
-        let width = 26.0 + text_width(&series.name);
+        let name = fit(&series.name, WIDTH - 36.0);
+        let width = 26.0 + text_width(&name);
         if x > 8.0 && x + width > WIDTH {
             (x, y) = (8.0, y + LEGEND);
         }
-        let class = look(series.look, series.origin);
+        let is_muted = scene.layers().filter(|(_, it)| it.series == i).all(|(_, it)| it.muted);
+        let class = look(series.look, series.origin) + muted(is_muted, series.origin);
         put!(out, "<g class=\"key {class}\" data-series=\"{i}\">");
         out.push_str(&key(scene, i, x + 9.0, y - 4.0));
-        put!(out, "<text x=\"{}\" y=\"{}\">{}</text></g>\n", px(x + 22.0), px(y), escape(&series.name));
+        put!(out, "<text x=\"{}\" y=\"{}\">{}</text></g>\n", px(x + 22.0), px(y), escape(&name));
         x += width + 8.0;
     }
     out.push_str("</g>\n");
@@ -190,15 +197,14 @@ fn legend(scene: &Scene) -> (String, f64) {
 /// if the series has one.
 fn key(scene: &Scene, series: usize, x: f64, y: f64) -> String {
     let marks = || scene.layers().filter(|(_, layer)| layer.series == series).map(|(_, layer)| layer.mark);
-    if marks().any(|mark| matches!(mark, Mark::Spans(_) | Mark::Band | Mark::Boxes(_))) {
+    if marks().any(|mark| matches!(mark, Mark::Spans(_) | Mark::Band(_) | Mark::Boxes(_))) {
         return format!("<path class=\"fill\" d=\"M{} {}h14v9h-14z\"/>", px(x - 7.0), px(y - 4.5));
     }
     let mut out = String::new();
     if marks().any(|mark| !matches!(mark, Mark::Points | Mark::Dots)) {
         put!(out, "<path class=\"line\" d=\"M{} {}h18\"/>", px(x - 9.0), px(y));
     }
-    let only_line = scene.series[series].origin == Origin::Theory && !out.is_empty();
-    if !only_line && marks().any(|mark| matches!(mark, Mark::Points | Mark::Dots)) {
+    if marks().any(|mark| matches!(mark, Mark::Points | Mark::Dots)) {
         let (element, shape) = marker(scene.series[series].look);
         put!(out, "<{element} class=\"dot\" transform=\"translate({} {})\" {shape}/>", px(x), px(y));
     }
@@ -207,6 +213,15 @@ fn key(scene: &Scene, series: usize, x: f64, y: f64) -> String {
 
 fn look(index: usize, origin: Origin) -> String {
     format!("s{} {}", index % super::palette::LIGHT.len(), origin.word())
+}
+
+/// Returns the class of a layer that is drawn less visibly.
+const fn muted(is_muted: bool, origin: Origin) -> &'static str {
+    match (is_muted, origin) {
+        (false, _) => "",
+        (true, Origin::Theory) => " faint",
+        (true, _) => " muted",
+    }
 }
 
 fn scale_data(axis: &Axis) -> String {
@@ -241,11 +256,7 @@ fn draw_panel(out: &mut String, scene: &Scene, index: usize, area: &Area, row: &
             "<g class=\"layer {} {}{}\" data-series=\"{}\" data-rows=\"{} {}\">\n",
             layer.mark.words()[0],
             look(series.look, series.origin),
-            match (layer.muted, series.origin) {
-                (false, _) => "",
-                (true, Origin::Theory) => " faint",
-                (true, _) => " muted",
-            },
+            muted(layer.muted, series.origin),
             layer.series,
             *row,
             layer.rows.len()
@@ -254,12 +265,8 @@ fn draw_panel(out: &mut String, scene: &Scene, index: usize, area: &Area, row: &
         out.push_str("</g>\n");
         *row += layer.rows.len();
     }
-    for note in &panel.notes {
-        let (x, y) = (area.x(panel, note.x), area.y(panel, note.y));
-        let room = area.x + area.w - x > text_width(&note.text) + 6.0;
-        let (x, class) = if room { (x + 6.0, "note") } else { (x - 6.0, "note end") };
-        let text = escape(&note.text);
-        put!(out, "<text class=\"{class}\" x=\"{}\" y=\"{}\">{text}</text>\n", px(x), px(y - 4.0));
+    for (note, x, y) in labels::notes(panel, area) {
+        put!(out, "<text class=\"note\" x=\"{}\" y=\"{}\">{}</text>\n", px(x), px(y), escape(&note.text));
     }
     out.push_str("</g>\n");
 }
@@ -271,7 +278,8 @@ fn draw_y_axis(out: &mut String, panel: &Panel, area: &Area) {
     for tick in &panel.y.ticks {
         let y = area.y(panel, tick.at);
         put!(grid, "M{} {}h{}", px(area.x), px(y), px(area.w));
-        let (x, y, text) = (px(area.x - 5.0), px(y + 3.8), escape(&tick.label));
+        let (x, y, text) =
+            (px(area.x - LABEL_ASIDE), px(y + 3.8), escape(&fit(&tick.label, area.x - LABEL_ASIDE - 4.0)));
         put!(labels, "<text x=\"{x}\" y=\"{y}\">{text}</text>\n");
     }
     if !matches!(panel.y.scale, Scale::Names(_)) {
@@ -281,50 +289,38 @@ fn draw_y_axis(out: &mut String, panel: &Panel, area: &Area) {
     put!(
         out,
         "<text class=\"name\" x=\"6\" y=\"{}\">{}</text>\n</g>\n",
-        px(area.y - 7.0),
-        escape(&panel.y.label)
+        // Above the label of the highest tick.
+        px(area.y - 11.0),
+        escape(&fit(&panel.y.label, WIDTH - 10.0))
     );
 }
 
-/// Returns the number of lines that the labels of an axis of names need: long names alternate.
-fn label_lines(axis: &Axis) -> f64 {
-    let room = (WIDTH - 50.0) / number(axis.ticks.len().max(1));
-    let widest = axis.ticks.iter().map(|tick| text_width(&tick.label)).fold(0.0, f64::max);
-    if matches!(axis.scale, Scale::Names(_)) && widest > room - 4.0 { 2.0 } else { 1.0 }
+/// Returns the height of the labels below an axis.
+fn label_height(axis: &Axis, area: &Area) -> f64 {
+    let last = labels::below(axis, area).iter().map(|(.., line)| *line).max().unwrap_or(0);
+    LABELS + number(last) * MORE_LABELS
 }
 
-fn draw_x_axis(out: &mut String, panel: &Panel, area: &Area, labels: bool) {
+fn draw_x_axis(out: &mut String, panel: &Panel, area: &Area, has_labels: bool) {
     out.push_str("<g class=\"axis x\">\n");
     let bottom = area.y + area.h;
     let is_names = matches!(panel.x.scale, Scale::Names(_));
-    let lines = label_lines(&panel.x);
     let mut base = format!("M{} {}h{}", px(area.x), px(bottom), px(area.w));
-    let mut shown = String::new();
-    let mut end = f64::NEG_INFINITY;
-    for (i, tick) in panel.x.ticks.iter().enumerate() {
-        let x = area.x(panel, tick.at);
-        if !is_names {
-            put!(base, "M{} {}v4", px(x), px(bottom));
-        }
-        let half = text_width(&tick.label) / 2.0;
-        // Labels of numbers that would touch their left neighbour are left out.
-        if !labels || tick.label.is_empty() || (lines < 2.0 && x - half < end + 3.0) {
-            continue;
-        }
-        end = x + half;
-        let line = if lines > 1.0 && i % 2 == 1 { LABELS - 4.0 } else { 0.0 };
-        // The last label may not reach beyond the figure.
-        let (x, y) = (px(x.min(WIDTH - half - 2.0)), px(bottom + 15.0 + line));
-        put!(shown, "<text x=\"{x}\" y=\"{y}\">{}</text>\n", escape(&tick.label));
+    for tick in panel.x.ticks.iter().filter(|_| !is_names) {
+        put!(base, "M{} {}v4", px(area.x(panel, tick.at)), px(bottom));
     }
-    put!(out, "<path class=\"base\" d=\"{base}\"/>\n{shown}");
-    if labels {
+    put!(out, "<path class=\"base\" d=\"{base}\"/>\n");
+    if has_labels {
+        for (label, x, line) in labels::below(&panel.x, area) {
+            let y = px(bottom + 15.0 + number(line) * MORE_LABELS);
+            put!(out, "<text x=\"{}\" y=\"{y}\">{}</text>\n", px(x), escape(label));
+        }
         put!(
             out,
             "<text class=\"name\" x=\"{}\" y=\"{}\">{}</text>\n",
             px(area.x + area.w / 2.0),
-            px(bottom + LABELS * lines + 11.0),
-            escape(&panel.x.label)
+            px(bottom + label_height(&panel.x, area) + 11.0),
+            escape(&fit(&panel.x.label, area.w))
         );
     }
     out.push_str("</g>\n");

@@ -46,19 +46,12 @@ pub(super) fn against_window() -> Scene {
     let bytes = windows.map(|window| level_value(window).expect("a size").0);
     let rates = [2.23e6, 6.46e6, 11.13e6, 17.80e6, 28.91e6, 32.68e6, 32.68e6];
     let rows = bytes.iter().zip(rates).map(|(w, r)| row(*w, r, r * 0.99, r * 1.01, 10)).collect();
+    let places = || (0..60).map(|i| 5e3 * 12_f64.powf(f64::from(i) / 59.0)).chain([60e3]);
     let model = |name: &str, look, rate: &dyn Fn(f64) -> f64| Curve {
         origin: Origin::Theory,
-        predicts: vec![0],
-        valid: 8e3..=1e9,
-        ..Curve::measured(
-            name.to_owned(),
-            look,
-            (0..60)
-                .map(|i| 5e3 * 12_f64.powf(f64::from(i) / 59.0))
-                .chain([60e3])
-                .map(|w| Row::at(w, rate(w)))
-                .collect(),
-        )
+        beside: vec![0],
+        outside: places().filter(|w| *w < 8e3).collect(),
+        ..Curve::measured(name.to_owned(), look, places().map(|w| Row::at(w, rate(w))).collect())
     };
     let lines = Lines {
         of: Quantity::of_metric("goodput"),
@@ -177,10 +170,12 @@ fn over_time() -> Vec<Scene> {
             &[
                 TimePanel {
                     of: Quantity::of_metric("goodput"),
+                    at_ends: false,
                     columns: vec![column("goodput", 0, &|i| (i != 50).then(|| 8e6 * drawn(i)))],
                 },
                 TimePanel {
                     of: Quantity::of_metric("cwnd"),
+                    at_ends: true,
                     columns: vec![column("cwnd", 1, &|i| Some(1448.0 * f64::from(2 + i % 9)))],
                 },
             ],

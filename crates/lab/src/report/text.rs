@@ -125,7 +125,9 @@ fn figure(scene: &Scene) -> String {
             put!(out, "  {:width$}  {bar} {value}{interval}\n", name(layer, row.x));
         }
     }
-    for layer in panel.layers.iter().filter(shown).filter(|layer| layer.mark == Mark::Line) {
+    for layer in
+        panel.layers.iter().filter(shown).filter(|layer| matches!(layer.mark, Mark::Line | Mark::Bins(_)))
+    {
         if means.is_empty() && layer.rows.len() > 5 {
             let values: Vec<f64> = layer.rows.iter().map(|row| row.y).collect();
             put!(out, "  {}\n  {}\n", scene.series[layer.series].name, spark(&values));

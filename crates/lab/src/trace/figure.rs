@@ -251,6 +251,7 @@ fn series(view: &View<'_>) -> Scene {
     let rates = |values: Vec<f64>| values.into_iter().map(Some).collect();
     let panel = |name: &str, unit, columns: [Column; 2]| TimePanel {
         of: Quantity { name: name.to_owned(), unit },
+        at_ends: false,
         columns: columns.into(),
     };
     let zero = view.events().filter(|(_, event)| event.from != view.sender && event.window == 0);

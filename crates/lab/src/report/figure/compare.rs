@@ -17,9 +17,12 @@ pub fn means(
 ) -> Scene {
     let (models, points): (Vec<&Curve>, Vec<&Curve>) =
         curves.iter().partition(|curve| curve.origin == Origin::Theory);
-    let mut looks: Vec<usize> = points.iter().map(|curve| curve.look).collect();
-    looks.sort_unstable();
-    looks.dedup();
+    // Each measured curve has a place of its own, and published values stand right of theirs.
+    let groups = points.iter().filter(|curve| curve.origin == Origin::Measured).count();
+    let slot = |curve: &Curve| {
+        let own = || curves.iter().filter(|it| it.origin == Origin::Measured).position(|it| it == curve);
+        curve.beside.first().copied().or_else(own).unwrap_or(0)
+    };
     let x = Axis::names(factor, levels);
     let mut values = extent(points.iter().flat_map(|c| &c.rows));
     let top = values.iter().copied().fold(0.0, f64::max);
@@ -27,19 +30,20 @@ pub fn means(
     values.extend(extent(models.iter().flat_map(|c| &c.rows)).into_iter().filter(|y| *y <= 2.0 * top));
     let mut panel = Panel::new(HEIGHT, x, Axis::linear(&of.name, of.unit, values, true));
     panel.log_allowed = curves.iter().flat_map(|c| &c.rows).all(|row| row.y > 0.0);
-    let gap = if joined { 0.06 } else { 0.7 / number(looks.len().max(1)) };
-    let offset = |look: usize| {
-        let place = number(looks.iter().position(|it| *it == look).unwrap_or(0));
-        (place - number(looks.len().saturating_sub(1)) / 2.0) * gap
-    };
+    let gap = if joined { 0.06 } else { 0.7 / number(groups.max(1)) };
+    let offset = |slot: usize| (number(slot) - number(groups.saturating_sub(1)) / 2.0) * gap;
     let width = if joined { None } else { Some(gap) };
     for model in models {
-        let looks: Vec<usize> = model.predicts.iter().filter_map(|i| Some(curves.get(*i)?.look)).collect();
-        draw_model(&mut scene, &mut panel, model, &looks.into_iter().map(offset).collect::<Vec<_>>(), width);
+        let offsets: Vec<f64> = model.beside.iter().map(|slot| offset(*slot)).collect();
+        draw_model(&mut scene, &mut panel, model, &offsets, width);
     }
-    for curve in points {
-        let aside = if curve.origin == Origin::Published { gap.min(0.3) * 0.3 } else { 0.0 };
-        let offset = offset(curve.look) + aside;
+    for (i, curve) in points.iter().enumerate() {
+        let is_beside = |other: &&&Curve| other.origin == Origin::Published && slot(other) == slot(curve);
+        let (before, all) =
+            (points[..i].iter().filter(is_beside).count(), points.iter().filter(is_beside).count());
+        let step = gap.min(0.3 * number(all)) * 0.45 / number(all.max(1));
+        let aside = if curve.origin == Origin::Published { step * number(before + 1) } else { 0.0 };
+        let offset = offset(slot(curve)) + aside;
         let rows: Vec<Row> = curve.rows.iter().map(|row| Row { x: row.x + offset, ..*row }).collect();
         let series = scene.series(&curve.name, curve.look, curve.origin);
         if joined {
@@ -59,7 +63,7 @@ fn draw_model(scene: &mut Scene, panel: &mut Panel, model: &Curve, offsets: &[f6
     let first = offsets.iter().copied().fold(f64::INFINITY, f64::min);
     let last = offsets.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     for holds in [true, false] {
-        let rows = model.rows.iter().filter(|row| model.valid.contains(&row.x) == holds);
+        let rows = model.rows.iter().filter(|row| model.holds(row) == holds);
         let drawn: Vec<Row> = match width {
             Some(width) => rows
                 .flat_map(|row| {

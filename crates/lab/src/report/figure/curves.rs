@@ -30,14 +30,15 @@ impl Lines {
         let axis = if self.log_x {
             Axis::log(&self.x.name, self.x.unit, values)
         } else {
-            Axis::linear(&self.x.name, self.x.unit, values, true)
+            // Zero is far from levels that are close to each other.
+            let (least, most) =
+                values.iter().fold((f64::INFINITY, 0.0_f64), |it, x| (it.0.min(*x), it.1.max(*x)));
+            Axis::linear(&self.x.name, self.x.unit, values, least < most / 2.0)
         };
-        // Labels in the words of the file carry their units.
         if self.levels.is_empty() || self.levels.len() > 12 {
-            axis
-        } else {
-            Axis { label: self.x.name.clone(), ticks: self.levels.clone(), ..axis }
+            return axis;
         }
+        axis.labelled_as(&self.x.name, self.x.unit, self.levels.clone())
     }
 }
 
@@ -85,14 +86,13 @@ fn draw_curves(scene: &mut Scene, panel: &mut Panel, curves: &[Curve]) {
             panel.draw(series, Mark::Points, curve.rows.clone());
             continue;
         }
-        let holds = |row: &&Row| curve.valid.contains(&row.x);
-        panel.draw(series, Mark::Line, curve.rows.iter().filter(holds).copied().collect());
-        let outside = |row: &Row| !(row.x > *curve.valid.start() && row.x < *curve.valid.end());
-        for part in curve.rows.chunk_by(|a, b| outside(a) == outside(b)).filter(|part| outside(&part[0])) {
-            if part.len() > 1 {
-                panel.draw(series, Mark::Line, part.to_vec());
-                panel.layers.last_mut().expect("drawn above").muted = true;
-            }
+        // A model holds between two values of x if it holds for both.
+        let pairs: Vec<&[Row]> = curve.rows.windows(2).collect();
+        let holds = |pair: &[Row]| pair.iter().all(|row| curve.holds(row));
+        for part in pairs.chunk_by(|a, b| holds(a) == holds(b)) {
+            let rows = part.iter().map(|pair| pair[0]).chain(part.last().map(|pair| pair[1])).collect();
+            panel.draw(series, Mark::Line, rows);
+            panel.layers.iter_mut().last().expect("a line").muted = !holds(part[0]);
         }
     }
 }
@@ -112,15 +112,16 @@ fn model_at(model: &Curve, x: f64) -> Option<f64> {
 /// `None` if no model does.
 fn residuals(scene: &mut Scene, x: Axis, curves: &[Curve]) -> Option<Panel> {
     let mut layers: Vec<(usize, Vec<Row>)> = Vec::new();
-    let models_of = |i: usize| curves.iter().filter(|model| model.predicts.contains(&i)).count();
-    for model in curves {
-        let predicted = model.predicts.iter().filter_map(|i| Some((*i, curves.get(*i)?)));
+    let theory = || curves.iter().filter(|curve| curve.origin == Origin::Theory);
+    let models_of = |i: usize| theory().filter(|model| model.beside.contains(&i)).count();
+    for model in theory() {
+        let predicted = model.beside.iter().filter_map(|i| Some((*i, curves.get(*i)?)));
         for (i, measured) in predicted {
             // Several models of one curve are told apart by their own looks.
             let own = if models_of(i) > 1 { model } else { measured };
             let series = scene.series(&own.name, own.look, own.origin);
             let relative = |row: &Row| {
-                let expected = model_at(model, row.x).filter(|y| *y > 0.0 && model.valid.contains(&row.x))?;
+                let expected = model_at(model, row.x).filter(|y| *y > 0.0 && model.holds(row))?;
                 let part = |value: f64| value / expected - 1.0;
                 Some(Row { y: part(row.y), low: row.low.map(part), high: row.high.map(part), ..*row })
             };

@@ -18,9 +18,6 @@ pub struct Effect {
     pub stands_out: bool,
 }
 
-/// Distance below which a name would cover another, as a share of the vertical axis.
-const MIN_NAME_DISTANCE: f64 = 0.05;
-
 /// Draws the magnitudes of the effects against the quantiles that noise alone would have. Effects
 /// of noise are on a line through the origin; effects that stand out are named. `margin` is Lenth's
 /// margin of error, if the design is not replicated.
@@ -36,21 +33,16 @@ pub fn half_normal(mut scene: Scene, of: &Quantity, all: &[Effect], margin: Opti
     let mut panel = Panel::new(HEIGHT, x, Axis::linear(&of.name, of.unit, values, true));
     let series = scene.series("effects that stand out", 1, Origin::Measured);
     panel.draw(series, Mark::Points, out.iter().map(|i| place(*i)).collect());
-    let series = scene.series("effects within the noise", 0, Origin::Published);
+    let series = scene.series("effects within the noise", 0, Origin::Measured);
     panel.draw(series, Mark::Points, noise.iter().map(|i| place(*i)).collect());
+    panel.layers.iter_mut().filter(|layer| layer.series == series).for_each(|layer| layer.muted = true);
     if let Some(margin) = margin {
         let series = scene.series("margin of error (Lenth)", DARKEST, Origin::Theory);
         panel.draw(series, Mark::Levels, vec![Row::at(0.0, margin)]);
     }
-    // The largest effects are named first; names that would cover others are left out.
-    let mut named: Vec<f64> = Vec::new();
-    let (low, high) = panel.y.scale.ends();
+    // The largest effects are named first. The writer leaves out names that find no place.
     for i in out.iter().rev() {
         let Row { x, y, .. } = place(*i);
-        if named.iter().any(|other| (other - y).abs() < (high - low) * MIN_NAME_DISTANCE) {
-            continue;
-        }
-        named.push(y);
         let sign = if effects[*i].value < 0.0 { "\u{2212}" } else { "+" };
         panel.notes.push(Note { x, y, text: format!("{sign} {}", effects[*i].name) });
     }

@@ -80,10 +80,14 @@ pub fn distribution(
     for (look, (group, values)) in groups.iter().enumerate() {
         let series = scene.series(group, look, Origin::Measured);
         let count = number(values.len());
-        let below =
-            |i: usize| if complementary { (count - number(i)) / count } else { number(i + 1) / count };
-        let rows = sorted(values).iter().enumerate().map(|(i, value)| Row::at(*value, below(i))).collect();
-        panel.draw(series, Mark::Steps, rows);
+        let sorted = sorted(values);
+        let below = |i: usize| number(i) / count;
+        let share = |i: usize| if complementary { 1.0 - below(i) } else { below(i) };
+        let first = sorted.first().map(|value| Row::at(*value, share(0)));
+        let steps = sorted.iter().enumerate().map(|(i, value)| Row::at(*value, share(i + 1)));
+        // Nothing is above the last value, and a logarithmic axis has no zero: the line ends there.
+        let steps = steps.map(|row| Row { y: if row.y > 0.0 { row.y } else { 1.0 / count }, ..row });
+        panel.draw(series, Mark::Steps, first.into_iter().chain(steps).collect());
     }
     scene.panels.push(panel);
     describe(&mut scene, false);

@@ -1,3 +1,4 @@
+use super::super::scale::Unit;
 use super::super::scene::{Layer, Mark};
 use super::super::tests as samples;
 use super::*;
@@ -19,7 +20,7 @@ fn every_figure_describes_itself() {
 fn models_are_dashes_at_the_means_they_predict() {
     let rows = |y: f64| vec![Row::at(0.0, y), Row::at(1.0, y)];
     let curve = |look, y| Curve::measured(format!("group {look}"), look, rows(y));
-    let model = Curve { origin: Origin::Theory, predicts: vec![0, 1], valid: 0.0..=0.5, ..curve(2, 5.5e6) };
+    let model = Curve { origin: Origin::Theory, beside: vec![0, 1], outside: vec![1.0], ..curve(2, 5.5e6) };
     let levels = ["off", "on"].map(str::to_owned).to_vec();
     let curves = [curve(0, 5e6), curve(1, 6e6), model];
     let of = Quantity::of_metric("goodput");
@@ -37,6 +38,8 @@ fn models_are_dashes_at_the_means_they_predict() {
 #[test]
 fn descriptions_name_means_and_medians() {
     let of = |id: &str| samples::gallery().into_iter().find(|scene| scene.id == id).expect("in the gallery");
+    let window = samples::against_window().description;
+    assert!(window.contains("(virtual, window 5 kB)"), "{window}");
     let ellipse = of("ellipse").description;
     let (lowest, highest) = ellipse.split_once(", highest: ").expect("extremes");
     assert!(lowest.ends_with(highest.split(". ").next().expect("a sentence")), "no outline: {ellipse}");
@@ -67,6 +70,59 @@ fn models_are_thin_outside_their_range() {
 }
 
 #[test]
+fn models_are_thin_where_they_do_not_hold() {
+    let rows: Vec<Row> = (0..6).map(|x| Row::at(f64::from(x), 1e6)).collect();
+    let measured = Curve::measured("measured".to_owned(), 0, rows.clone());
+    let model = Curve { outside: vec![2.0], ..Curve::measured("model".to_owned(), 1, rows) };
+    let lines = Lines {
+        of: Quantity::of_metric("goodput"),
+        x: Quantity { name: "x".to_owned(), unit: Unit::None },
+        levels: Vec::new(),
+        log_x: false,
+        log_y: false,
+        curves: vec![measured, Curve { origin: Origin::Theory, beside: vec![0], ..model }],
+        limits: Vec::new(),
+    };
+    let scene = lines_scene(&lines);
+    let of_model = |layer: &&Layer| scene.series[layer.series].origin == Origin::Theory;
+    let drawn: Vec<(bool, f64, f64)> = scene.panels[0]
+        .layers
+        .iter()
+        .filter(of_model)
+        .map(|layer| (layer.muted, layer.rows[0].x, layer.rows.last().expect("an end").x))
+        .collect();
+    assert_eq!(drawn, [(false, 0.0, 1.0), (true, 1.0, 3.0), (false, 3.0, 5.0)]);
+    let residuals = &scene.panels[1].layers[0].rows;
+    assert!(residuals.len() == 5 && residuals.iter().all(|row| (row.x - 2.0).abs() > 0.5));
+}
+
+fn lines_scene(data: &Lines) -> Scene {
+    lines(Scene::new("x", "x"), data)
+}
+
+#[test]
+fn published_values_of_several_sources_stand_apart() {
+    let at = |look, y| Curve::measured(format!("source {look}"), look, vec![Row::at(0.0, y)]);
+    let published = |look, y| Curve { origin: Origin::Published, beside: vec![0], ..at(look, y) };
+    let curves = [at(0, 1e6), at(1, 1e6), published(2, 1e6), published(3, 1e6)];
+    let of = Quantity::of_metric("goodput");
+    let scene = means(Scene::new("x", "x"), &of, "x", vec!["all".to_owned()], &curves, false);
+    let places: Vec<f64> = scene.panels[0].layers.iter().map(|layer| layer.rows[0].x).collect();
+    let [first, second, one, two] = places[..] else { panic!("{places:?}") };
+    assert!(first < one && one < two && two < second, "{places:?}");
+}
+
+#[test]
+fn distributions_step_from_nothing_to_all() {
+    let of = |id: &str| samples::gallery().into_iter().find(|scene| scene.id == id).expect("in the gallery");
+    for (id, first, last) in [("cdf", 0.0, 1.0), ("ccdf", 1.0, 0.025)] {
+        let rows = &of(id).panels[0].layers[0].rows;
+        assert_eq!((rows[0].y, rows.last().expect("40 values").y), (first, last), "{id}");
+        assert!(rows[0].x >= rows[1].x, "the first step is at the first value");
+    }
+}
+
+#[test]
 fn half_normal_names_effects_that_stand_out() {
     let scene =
         samples::gallery().into_iter().find(|scene| scene.id == "half-normal").expect("in the gallery");
@@ -83,6 +139,9 @@ fn stacked_shares_add_up() {
     for (below, above) in layers[0].rows.iter().zip(&layers[1].rows) {
         assert_eq!(below.high, above.low);
     }
+    let begun = layers[1].rows.iter().find(|row| row.y.is_finite()).expect("the second flow");
+    let Mark::Band(width) = layers[1].mark else { panic!("a band") };
+    assert!((begun.x - width - 2.1).abs() < 1e-9, "it begins in bin 21: {begun:?}");
     assert_eq!(jain_of(&scene, 0), None, "a flow alone has no index");
     let both = jain_of(&scene, 30).expect("two flows");
     assert!((both - 120.0_f64.powi(2) / (2.0 * (8100.0 + 900.0))).abs() < 1e-9);

@@ -37,6 +37,9 @@ pub fn bin_end(begin_s: f64, i: usize, bin_s: f64) -> f64 {
 pub struct TimePanel {
     /// Quantity on the vertical axis.
     pub of: Quantity,
+    /// True for states at the ends of the bins, which lines join. Other values are those of whole
+    /// bins, drawn as steps.
+    pub at_ends: bool,
     /// Lines of the panel.
     pub columns: Vec<Column>,
 }
@@ -84,7 +87,7 @@ pub fn time_series(
         }
         for (column, rows) in part.columns.iter().zip(curves) {
             let series = scene.series(&column.name, column.look, Origin::Measured);
-            panel.draw(series, Mark::Line, rows);
+            panel.draw(series, if part.at_ends { Mark::Line } else { Mark::Bins(bin_s) }, rows);
         }
         scene.panels.push(panel);
     }
@@ -105,10 +108,11 @@ pub fn share(mut scene: Scene, bin_s: f64, flows: &[Column], fair: &[Row]) -> Sc
     for flow in flows {
         let series = scene.series(&flow.name, flow.look, Origin::Measured);
         let row = |(i, base): (usize, &mut f64)| {
-            let value = flow.values.get(i).copied().flatten().unwrap_or(0.0);
+            let value = flow.values.get(i).copied().flatten();
             let low = *base;
-            *base += value;
-            Row { low: Some(low), high: Some(*base), ..Row::at(bin_end(0.0, i, bin_s), value) }
+            *base += value.unwrap_or(0.0);
+            let row = Row::at(bin_end(0.0, i, bin_s), value.unwrap_or(f64::NAN));
+            Row { low: Some(low), high: Some(*base), ..row }
         };
         let rows = base.iter_mut().enumerate().map(row).collect();
         layers.push((series, rows));
@@ -116,7 +120,7 @@ pub fn share(mut scene: Scene, bin_s: f64, flows: &[Column], fair: &[Row]) -> Sc
     let y = Axis::linear("goodput", Unit::Rate, base.iter().copied(), true);
     let mut panel = Panel::new(HEIGHT * 0.8, x.clone(), y);
     for (series, rows) in layers {
-        panel.draw(series, Mark::Band, rows);
+        panel.draw(series, Mark::Band(bin_s), rows);
     }
     if !fair.is_empty() {
         let series = scene.series("fair shares", DARKEST, Origin::Theory);
@@ -132,7 +136,7 @@ pub fn share(mut scene: Scene, bin_s: f64, flows: &[Column], fair: &[Row]) -> Sc
     let y = Axis { ticks, ..Axis::linear("Jain's index", Unit::None, [0.0, 1.0], true) };
     let mut panel = Panel::new(LOW * 0.7, x, y);
     let series = scene.series("Jain's index", 5, Origin::Measured);
-    panel.draw(series, Mark::Line, (0..bins).map(index).collect());
+    panel.draw(series, Mark::Bins(bin_s), (0..bins).map(index).collect());
     scene.panels.push(panel);
     let means = flows.iter().map(|flow| {
         let values: Vec<f64> = flow.values.iter().flatten().copied().collect();

@@ -148,6 +148,35 @@ fn caption_tells_columns_that_are_equal() {
 }
 
 #[test]
+fn figures_stand_before_tables_and_long_tables_fold() {
+    let mut report = report();
+    let long = |caption: &str, mark| Table {
+        caption: caption.to_owned(),
+        head: vec!["n".to_owned()],
+        rows: (0..20).map(|i: u32| vec![Entry { mark, ..Entry::text(i.to_string()) }]).collect(),
+    };
+    report.sections[0].results.extend([long("Many means", Mark::None), long("Many failures", Mark::Bad)]);
+    let page = html(&report);
+    let body = page.split("<section id=\"000-A\">").nth(1).expect("the experiment");
+    let last = body.rfind("<figure ").expect("figures");
+    assert!(body.find("<table").is_some_and(|table| last < table));
+    assert!(body.contains("<details class=\"long\"><summary>Many means</summary>"));
+    assert!(body.contains("<details class=\"long\" open><summary>Many failures</summary>"));
+    assert!(body.contains("<caption>Goodput"), "a short table is not folded");
+}
+
+#[test]
+fn words_alone_tell_open_results() {
+    let mut out = String::new();
+    let outside = Entry { mark: Mark::Open, ..Entry::text("+38 %, outside") };
+    table(
+        &mut out,
+        &Table { caption: String::new(), head: vec!["difference".to_owned()], rows: vec![vec![outside]] },
+    );
+    assert!(out.contains(">+38 %, outside") && !out.contains('?'), "{out}");
+}
+
+#[test]
 fn script_knows_units_of_tables() {
     for (name, size) in UNITS {
         assert!(SCRIPT.contains(&format!("\"{name}\": {size}")), "{name}");

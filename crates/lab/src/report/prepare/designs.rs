@@ -14,6 +14,7 @@ use super::super::section::{Entry, Mark, Table};
 use super::Subject;
 use super::means::quantity;
 use super::select::{View, aligned, levels, mean_row};
+use super::words::{InUnit, axis_name};
 
 /// Returns the factors that vary in the figure, with their levels.
 fn factors(view: &View<'_>) -> Vec<(String, Vec<String>)> {
@@ -120,7 +121,8 @@ pub(super) fn heat(view: &View<'_>, scene: Scene) -> Option<Scene> {
             values.extend(mean_row(view.subject, &cells, metric, 0.0).map(|row| (i, k, row.y)));
         }
     }
-    Some(figure::heat(scene, &quantity(view), (&view.x, &view.levels), (&by, &rows), &values))
+    let names = [&view.x, &by].map(|factor| axis_name(view.subject.experiment, factor));
+    Some(figure::heat(scene, &quantity(view), (&names[0], &view.levels), (&names[1], &rows), &values))
 }
 
 /// Fewest effects from which Lenth's method estimates the noise: those of three factors.
@@ -168,8 +170,8 @@ fn table(subject: &Subject<'_>, engine: EngineKind, metric: &str) -> Option<Tabl
     let effects = statistics::effects(&counts, &all, 2)?;
     let terms = statistics::variance(&counts, &all, 2)?;
     let published = published(&subject.experiment.expects, &factors, metric);
-    let unit = Unit::of_metric(metric);
-    let mut rows = rows((&effects, &terms), &factors, &published, is_ratio, unit);
+    let sizes = unit_of_sizes(effects.iter().filter_map(|it| it.interval.as_ref()), is_ratio, metric);
+    let mut rows = rows((&effects, &terms), &factors, &published, is_ratio, &sizes);
     let rest = 1.0 - terms.iter().map(|term| term.share).sum::<f64>();
     let mut last = vec![Entry::text("three and more factors, and chance"), Entry::default()];
     last.extend([Entry::number(Unit::Share.text(rest.max(0.0)), rest.max(0.0)), Entry::default()]);
@@ -182,8 +184,9 @@ fn table(subject: &Subject<'_>, engine: EngineKind, metric: &str) -> Option<Tabl
          effects (Holm). An interval has the error of its effect alone, and may contradict the verdict if the \
          repetitions are few"
     );
-    let head = ["effect", "size (95 %)", "share of the squares", "verdict"].map(str::to_owned).into_iter();
-    let head = head.chain(published.iter().map(|it| it.heading(unit))).collect();
+    let size = sizes.heading("size, 95 %");
+    let head = ["effect", &size, "share of the squares", "verdict"].map(str::to_owned).into_iter();
+    let head = head.chain(published.iter().map(Published::heading)).collect();
     Some(Table { caption, head, rows })
 }
 
@@ -205,27 +208,29 @@ fn fraction(subject: &Subject<'_>, engine: EngineKind, metric: &str) -> Option<T
     let classes =
         classes(&factors.iter().map(|factor| (factor.name.clone(), signs(factor))).collect::<Vec<_>>());
     let half = number(cells.len()) / 2.0;
-    let row = |(name, signs): &Contrast| {
+    let interval = |signs: &[bool]| {
         let contrast = |rep: usize| {
             let signed =
                 all.iter().zip(signs).map(|(values, sign)| if *sign { values[rep] } else { -values[rep] });
             signed.sum::<f64>() / half
         };
         let contrasts: Vec<f64> = (0..repetitions).map(contrast).collect();
-        let interval = t_interval(&contrasts, 0.95)?;
-        let stands_out = !interval.contains(0.0);
-        Some(vec![
-            Entry::text(name),
-            size(interval, is_ratio, Unit::of_metric(metric)),
-            verdict(stands_out, None),
-        ])
+        t_interval(&contrasts, 0.95)
     };
-    let rows = classes.iter().filter_map(row).collect();
+    let intervals: Vec<(&str, Interval)> =
+        classes.iter().filter_map(|(name, signs)| Some((name.as_str(), interval(signs)?))).collect();
+    let unit = unit_of_sizes(intervals.iter().map(|(_, interval)| interval), is_ratio, metric);
+    let row = |(name, interval): &(&str, Interval)| {
+        let stands_out = !interval.contains(0.0);
+        vec![Entry::text(*name), size(*interval, is_ratio, &unit), verdict(stands_out, None)]
+    };
+    let rows = intervals.iter().map(row).collect();
+    let size = unit.heading("size, 95 %");
     let caption = format!(
         "Effects on {metric}, {engine}, of a fraction of the design with {repetitions} repetitions: what stands in one \
          row cannot be told apart"
     );
-    Some(Table { caption, head: ["effect", "size (95 %)", "verdict"].map(str::to_owned).to_vec(), rows })
+    Some(Table { caption, head: ["effect", &size, "verdict"].map(str::to_owned).to_vec(), rows })
 }
 
 /// Name of an effect, and the sign with which each cell counts for it.
@@ -261,11 +266,17 @@ fn to_logarithms(all: &mut [Vec<f64>]) -> bool {
 }
 
 /// Returns the size of an effect with its interval: a ratio if the values were logarithms.
-fn size(effect: Interval, is_ratio: bool, unit: Unit) -> Entry {
-    let it = if is_ratio { effect.map(f64::exp) } else { effect };
-    let text = |value: f64| if is_ratio { significant(value, 3) } else { unit.text(value) };
+fn size(effect: Interval, is_ratio: bool, unit: &InUnit) -> Entry {
+    let it = if is_ratio { effect.map(f64::exp) } else { effect.map(|value| value * unit.factor) };
+    let text = |value: f64| significant(value, 3);
     let sign = if is_ratio { "\u{d7} " } else { "" };
     Entry::number(format!("{sign}{} ({} to {})", text(it.estimate), text(it.low), text(it.high)), it.estimate)
+}
+
+/// Returns the unit of the column of sizes: ratios have none.
+fn unit_of_sizes<'a>(sizes: impl Iterator<Item = &'a Interval>, is_ratio: bool, metric: &str) -> InUnit {
+    let unit = if is_ratio { Unit::None } else { Unit::of_metric(metric) };
+    InUnit::of(unit, sizes.map(|it| it.estimate))
 }
 
 fn verdict(stands_out: bool, p: Option<f64>) -> Entry {
@@ -283,7 +294,7 @@ fn rows(
     factors: &[&Factor],
     published: &[Published],
     is_ratio: bool,
-    unit: Unit,
+    unit: &InUnit,
 ) -> Vec<Vec<Entry>> {
     let p: Vec<f64> = terms.iter().map(|term| term.p.unwrap_or(1.0)).collect();
     let mut terms: Vec<_> = terms.iter().zip(holm(&p)).collect();
@@ -295,7 +306,7 @@ fn rows(
         let size = interval.map_or_else(Entry::default, |it| size(it, is_ratio, unit));
         let share = Entry::number(Unit::Share.text(term.share), term.share);
         let mut row = vec![Entry::text(names.join(" \u{d7} ")), size, share, verdict(p <= ALPHA, Some(p))];
-        row.extend(published.iter().map(|it| it.entry(&names, unit)));
+        row.extend(published.iter().map(|it| it.entry(&names)));
         row
     };
     terms.into_iter().map(one).collect()
@@ -308,19 +319,22 @@ struct Published {
     effects: Vec<(Vec<String>, f64)>,
     /// Lenth's margin of error.
     margin: f64,
+    unit: InUnit,
 }
 
 impl Published {
-    fn heading(&self, unit: Unit) -> String {
-        format!("{}, margin {}", self.source, unit.text(self.margin))
+    fn heading(&self) -> String {
+        let margin = significant(self.margin * self.unit.factor, 4);
+        self.unit.heading(&format!("{}, margin {margin}", self.source))
     }
 
     /// Returns the effect of some factors, marked if it is beyond the margin.
-    fn entry(&self, names: &[&str], unit: Unit) -> Entry {
+    fn entry(&self, names: &[&str]) -> Entry {
         let found = self.effects.iter().find(|(factors, _)| factors.iter().eq(names));
         found.map_or_else(Entry::default, |(_, effect)| {
             let mark = if effect.abs() > self.margin { Mark::Good } else { Mark::Open };
-            Entry { text: unit.text(*effect), value: Some(*effect), mark }
+            let value = effect * self.unit.factor;
+            Entry { text: significant(value, 4), value: Some(value), mark }
         })
     }
 }
@@ -361,7 +375,8 @@ fn published(expects: &[Expect], factors: &[&Factor], metric: &str) -> Vec<Publi
             let names = |it: &statistics::Effect| it.factors.iter().map(|i| two[*i].name.clone()).collect();
             let source = std::iter::once(expect.source.clone()).chain(levels).collect::<Vec<_>>().join(", ");
             let effects = effects.iter().map(|it| (names(it), it.estimate)).collect();
-            designs.push(Published { source, effects, margin: margin.margin });
+            let unit = InUnit::of(Unit::of_metric(metric), estimates);
+            designs.push(Published { source, effects, margin: margin.margin, unit });
         }
     }
     designs
@@ -455,16 +470,16 @@ mod tests {
         let designs = published(&experiment.expects, &factors, "a.goodput");
         let [design] = &designs[..] else { panic!("{} designs", designs.len()) };
         assert!(
-            design.heading(Unit::Rate).starts_with("a report, margin "),
+            design.heading().starts_with("a report, margin ") && design.heading().ends_with(" (Mbit/s)"),
             "{}",
-            design.heading(Unit::Rate)
+            design.heading()
         );
         for (name, truth, mark) in
-            [("ecn", 8e6, Mark::Good), ("pacing", -4e6, Mark::Good), ("sack", 0.0, Mark::Open)]
+            [("ecn", 8.0, Mark::Good), ("pacing", -4.0, Mark::Good), ("sack", 0.0, Mark::Open)]
         {
-            let entry = design.entry(&[name], Unit::Rate);
+            let entry = design.entry(&[name]);
             let value = entry.value.expect("an effect");
-            assert!((value - truth).abs() < 0.1e6 && entry.mark == mark, "{name}: {entry:?}");
+            assert!((value - truth).abs() < 0.1 && entry.mark == mark, "{name}: {entry:?}");
         }
         let values = experiment.expects[0].values[1..].to_vec();
         let fewer = Expect { values, ..experiment.expects[0].clone() };

@@ -1,16 +1,15 @@
 //! Figures of means.
 
-use std::ops::RangeInclusive;
-
 use crate::experiment::{Compare, Expect, ExpectedValue};
 use crate::statistics::mean;
 use crate::theory::{Conditions, Model, model};
 
 use super::super::figure::{self, Curve, Lines, Quantity};
-use super::super::palette::DARKEST;
+use super::super::palette::{DARKEST, mixed};
 use super::super::scale::{Tick, Unit, level_value, number};
 use super::super::scene::{Origin, Row, Scene};
 use super::select::{Group, View, mean_row};
+use super::words::{axis_name, unit_of_setting};
 
 /// Ratio of the largest to the smallest level above which an axis is logarithmic by default.
 const LOG_OVER: f64 = 30.0;
@@ -19,7 +18,8 @@ const LOG_OVER: f64 = 30.0;
 pub(super) fn means(view: &View<'_>, scene: Scene, joined: bool) -> Scene {
     let places: Vec<f64> = (0..view.levels.len().max(1)).map(number).collect();
     let levels = if view.levels.is_empty() { vec!["all".to_owned()] } else { view.levels.clone() };
-    figure::means(scene, &quantity(view), &view.x, levels, &curves(view, &places), joined)
+    let x = axis_name(view.subject.experiment, &view.x);
+    figure::means(scene, &quantity(view), &x, levels, &curves(view, &places), joined)
 }
 
 /// Returns the measured curves, those of the models, and the published ones.
@@ -30,6 +30,7 @@ fn curves(view: &View<'_>, places: &[f64]) -> Vec<Curve> {
 /// Returns name and unit of a numeric factor, and a tick for each level at its place on the axis.
 fn axis(view: &View<'_>, places: &[f64]) -> (Quantity, Vec<Tick>) {
     let unit = view.levels.first().and_then(|level| level_value(level)).map_or(Unit::None, |it| it.1);
+    let unit = if unit == Unit::None { unit_of_setting(view.subject.experiment, &view.x) } else { unit };
     let tick = |(at, level): (&f64, &String)| Tick { at: *at, label: level.clone() };
     (Quantity { name: view.x.clone(), unit }, places.iter().zip(&view.levels).map(tick).collect())
 }
@@ -106,6 +107,7 @@ fn measured(view: &View<'_>, places: &[f64]) -> Vec<Curve> {
 fn published(view: &View<'_>, places: &[f64]) -> Vec<Curve> {
     let groups = view.groups();
     let mut curves: Vec<Curve> = Vec::new();
+    let mut sources: Vec<&str> = Vec::new();
     for expect in &view.subject.experiment.expects {
         let ran = view.engines.iter().any(|engine| expect.engines.contains(engine));
         let ran = ran || expect.engines.is_empty();
@@ -119,10 +121,10 @@ fn published(view: &View<'_>, places: &[f64]) -> Vec<Curve> {
             let shown = only.iter().all(|(factor, it)| level(factor).is_none_or(|level| level == it));
             // The figure shows means over the factors that it does not draw. A value of a single
             // cell is no such mean.
-            let by = view.figure.by.as_ref();
-            let is_fixed = |name: &String| only.iter().any(|(fixed, _)| fixed == name);
-            let is_drawn =
-                |(name, _): &(String, String)| *name == view.x || by == Some(name) || is_fixed(name);
+            let is_drawn = |(name, _): &(String, String)| {
+                let is_fixed = only.iter().any(|(fixed, _)| fixed == name);
+                *name == view.x || view.figure.by.as_ref() == Some(name) || is_fixed
+            };
             let shown = shown && value.levels.0.iter().all(is_drawn);
             let by = view.figure.by.as_deref().and_then(level);
             let same = |group: &Group| {
@@ -134,13 +136,16 @@ fn published(view: &View<'_>, places: &[f64]) -> Vec<Curve> {
             if !shown || (view.figure.by.is_some() && by.is_none()) {
                 continue;
             }
-            let name = by.map_or_else(|| expect.source.clone(), |by| format!("{}, {by}", expect.source));
+            let of_level = by.map_or_else(String::new, |_| format!(", {}", groups[look].name));
+            let name = expect.source.clone() + &of_level;
             let row = Row::at(places[place], value.is);
             if let Some(curve) = curves.iter_mut().find(|curve| curve.name == name) {
                 curve.rows.push(row);
             } else {
-                let curve = Curve::measured(name, look, vec![row]);
-                curves.push(Curve { origin: Origin::Published, ..curve });
+                let source = index_of(&mut sources, &expect.source);
+                let own = look_of_source(view, groups.len(), look, source);
+                let curve = Curve::measured(name, own, vec![row]);
+                curves.push(Curve { origin: Origin::Published, beside: vec![look], ..curve });
             }
         }
     }
@@ -148,6 +153,21 @@ fn published(view: &View<'_>, places: &[f64]) -> Vec<Curve> {
         curve.rows.sort_by(|a, b| a.x.total_cmp(&b.x));
     }
     curves
+}
+
+/// Returns the index of a source, which is added if it is new.
+fn index_of<'a>(sources: &mut Vec<&'a str>, source: &'a str) -> usize {
+    sources.iter().position(|it| *it == source).unwrap_or_else(|| {
+        sources.push(source);
+        sources.len() - 1
+    })
+}
+
+/// Returns the look of a source's values beside group `look`: a marker of its own in the colour of
+/// the group. A figure with one group has colours left, so there its colour is its own, too.
+fn look_of_source(view: &View<'_>, groups: usize, look: usize, source: usize) -> usize {
+    let own = groups + view.figure.theory.len() + source;
+    mixed(if groups > 1 { look } else { own }, groups + source)
 }
 
 /// True if a source published a ratio instead of the values: a number without a unit.
@@ -166,22 +186,23 @@ fn models(view: &View<'_>, places: &[f64]) -> Vec<Curve> {
             if metric != found.metric || rows.is_empty() {
                 continue;
             }
-            let range = valid_range(&rows);
+            let outside = rows.iter().filter(|(_, valid)| !valid).map(|(row, _)| row.x).collect();
             let mut rows: Vec<Row> = rows.into_iter().map(|(row, _)| row).collect();
             rows.sort_by(|a, b| a.x.total_cmp(&b.x));
-            let is_same = |it: &&mut Curve| it.name == found.name && it.rows == rows && it.valid == range;
+            let is_same =
+                |it: &&mut Curve| it.name == found.legend && it.rows == rows && it.outside == outside;
             if let Some(same) = curves.iter_mut().find(is_same) {
-                same.predicts.push(i);
+                same.beside.push(i);
                 continue;
             }
             let look = if view.figure.theory.len() > 1 { groups.len() + curves.len() } else { i };
-            let curve = Curve::measured(found.name.to_owned(), look, rows);
-            curves.push(Curve { origin: Origin::Theory, predicts: vec![i], valid: range, ..curve });
+            let curve = Curve::measured(found.legend.to_owned(), look, rows);
+            curves.push(Curve { origin: Origin::Theory, beside: vec![i], outside, ..curve });
         }
     }
-    for curve in curves.iter_mut().filter(|curve| curve.predicts.len() < groups.len()) {
-        let names: Vec<&str> = curve.predicts.iter().map(|i| groups[*i].name.as_str()).collect();
-        curve.name = format!("{} ({})", curve.name, names.join(", "));
+    for curve in curves.iter_mut().filter(|curve| curve.beside.len() < groups.len()) {
+        let names: Vec<&str> = curve.beside.iter().map(|i| groups[*i].name.as_str()).collect();
+        curve.name = format!("{}, {}", curve.name, names.join(" and "));
     }
     curves
 }
@@ -201,13 +222,4 @@ fn predictions(view: &View<'_>, group: &Group, model: &Model, places: &[f64]) ->
         Some((Row::at(*x, mean(&values)?), valid))
     };
     view.levels.iter().zip(places).filter_map(one).collect()
-}
-
-/// Returns the range of places for which all predictions are valid.
-fn valid_range(rows: &[(Row, bool)]) -> RangeInclusive<f64> {
-    if rows.iter().all(|(_, valid)| *valid) {
-        return figure::EVERYWHERE;
-    }
-    let valid = || rows.iter().filter(|(_, valid)| *valid).map(|(row, _)| row.x);
-    valid().fold(f64::INFINITY, f64::min)..=valid().fold(f64::NEG_INFINITY, f64::max)
 }

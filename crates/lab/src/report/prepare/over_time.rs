@@ -15,7 +15,7 @@ use super::super::scene::{Row, Scene};
 use super::limits::LIMITS;
 use super::means::quantity;
 use super::select::{View, values};
-use super::words::words;
+use super::words::{axis_name, words};
 
 /// Bars in a figure of parts.
 const MAX_WHOLES: usize = 16;
@@ -34,9 +34,20 @@ fn with_series<'a>(view: &'a View<'_>, metrics: &[String]) -> Vec<(String, &'a C
         }
         let mut cells = view.cells_of(&group, None).into_iter();
         let kept = cells.find_map(|cell| Some((cell, view.subject.results.series(cell.id, wants)?)));
-        found.extend(kept.map(|(cell, series)| (name, cell, series)));
+        found.extend(kept.map(|(cell, series)| (name, cell, within(cell, series))));
     }
     found
+}
+
+/// Returns a series without bins that begin when the run is over: they are empty.
+fn within(cell: &Cell, mut series: Series) -> Series {
+    let Some(duration) = cell.physics.duration else { return series };
+    let lasts = |bin: usize| figure::bin_end(-series.bin_s, bin, series.bin_s) < duration.as_secs_f64();
+    for column in series.columns.values_mut() {
+        let bins = (0..column.len()).take_while(|bin| lasts(*bin)).count();
+        column.truncate(bins);
+    }
+    series
 }
 
 /// True if a column has this metric, of any flow or link.
@@ -65,7 +76,7 @@ pub(super) fn series(view: &View<'_>, mut scene: Scene) -> Option<Scene> {
                 columns.push(Column { name, look, values: (*values).clone() });
             }
         }
-        panels.push(TimePanel { of: Quantity::of_metric(name), columns });
+        panels.push(TimePanel { of: Quantity::of_metric(name), at_ends: false, columns });
     }
     panels.retain(|panel| !panel.columns.is_empty());
     let events = match &shown[..] {
@@ -119,7 +130,7 @@ pub(super) fn sequence(view: &View<'_>, mut scene: Scene) -> Option<Scene> {
         .enumerate()
         .filter_map(|(look, (name, values))| Some(Column { name: name.to_owned(), look, values: values? }));
     let of = Quantity { name: "bytes".to_owned(), unit: Unit::Bytes };
-    let panels = vec![TimePanel { of, columns: columns.collect() }];
+    let panels = vec![TimePanel { of, at_ends: true, columns: columns.collect() }];
     let mine = ["retransmission", "timeout"].map(|it| format!("{}.{it}", flow.name));
     let events = events(series, |name| mine.iter().any(|it| it == name));
     scene.title = titled(&scene.title, view, &[cell]);
@@ -153,11 +164,13 @@ pub(super) fn share(view: &View<'_>, mut scene: Scene) -> Option<Scene> {
         |i: usize| flows.iter().filter(|flow| flow.values.get(i).copied().flatten().is_some()).count();
     let fair = |i: usize| {
         let count = alive(i);
-        Some(Row::at(figure::bin_end(0.0, i, series.bin_s), link? / number(count))).filter(|_| count > 0)
+        // The end of the bin before is the begin of this one.
+        Some(Row::at(figure::bin_end(-series.bin_s, i, series.bin_s), link? / number(count)))
+            .filter(|_| count > 0)
     };
     let mut fair: Vec<Row> = (0..bins).filter_map(fair).collect();
     // Only the steps: rows at which the number of flows changes, and the last one.
-    let last = fair.last().copied();
+    let last = fair.last().map(|row| Row { x: row.x + series.bin_s, ..*row });
     fair.dedup_by(|a, b| a.y.total_cmp(&b.y).is_eq());
     fair.extend(last);
     scene.title = titled(&scene.title, view, &[cell]);
@@ -267,7 +280,8 @@ fn grouped(view: &View<'_>, metric: Option<&str>) -> Vec<(String, Vec<f64>)> {
 
 /// Draws boxes with all repetitions.
 pub(super) fn spread(view: &View<'_>, scene: Scene) -> Scene {
-    figure::spread(scene, &quantity(view), &view.x, &grouped(view, None))
+    let x = axis_name(view.subject.experiment, &view.x);
+    figure::spread(scene, &quantity(view), &x, &grouped(view, None))
 }
 
 /// Draws cumulative distributions of repetitions; with a logarithmic axis, the tail.

@@ -8,6 +8,7 @@ use crate::statistics::{Interval, bca_interval, mean, t_interval};
 use super::super::scale::level_value;
 use super::super::scene::Row;
 use super::Subject;
+use super::words::in_legend;
 
 /// Repetitions below which a mean has no interval.
 const MIN_FOR_INTERVAL: usize = 5;
@@ -155,15 +156,15 @@ impl<'a> View<'a> {
                 for level in &levels {
                     let mut words = Vec::new();
                     if let (Some((factor, _)), Some(level)) = (&by, level) {
-                        // A level that is a word, such as `cubic`, needs no name of the factor.
-                        let is_word = level.starts_with(|c: char| c.is_ascii_alphabetic()) && level.len() > 3;
-                        words.push(if is_word { level.clone() } else { format!("{factor} {level}") });
+                        let named = self.subject.experiment.factors.iter().find(|it| it.name == **factor);
+                        words.push(in_legend(named, factor, level));
                     }
                     if self.metrics.len() > 1 {
                         words.push(metric.clone());
                     }
                     if self.engines.len() > 1 || words.is_empty() {
-                        words.push(engine.word().to_owned());
+                        let what = if words.is_empty() { "measured, engine " } else { "" };
+                        words.push(format!("{what}{engine}"));
                     }
                     let name = words.join(", ");
                     groups.push(Group { name, engine: *engine, metric: metric.clone(), by: level.clone() });

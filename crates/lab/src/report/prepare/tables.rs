@@ -21,7 +21,7 @@ use super::Subject;
 use super::missing;
 use super::reasons::reason;
 use super::select::{mean_interval, mean_row, values};
-use super::words::{levels, words};
+use super::words::{InUnit, levels, words};
 
 /// Rows of a table of cells. The journal has all cells.
 const MAX_ROWS: usize = 128;
@@ -32,17 +32,15 @@ const MAX_LOSSES: usize = 32;
 /// Repetitions in the page. The journal has all.
 const MAX_RAW: usize = 400;
 
-/// Returns a mean with its interval for readers: `5.61 Mbit/s ± 0.05`.
-fn mean_text(row: &Row, unit: Unit) -> String {
-    unit.text(row.y) + &row.interval_text(unit.shown(row.y.abs()).0)
-}
-
-fn entry(subject: &Subject<'_>, cell: &Cell, metric: &str) -> Entry {
-    let unit = Unit::of_metric(metric);
-    match mean_row(subject, &[cell], metric, 0.0) {
-        Some(row) => Entry::number(mean_text(&row, unit), row.y),
-        None => Entry::text(missing::in_place_of_mean(subject, cell, metric)),
-    }
+/// Returns the column of a metric: its heading, and an entry for each cell.
+fn column(subject: &Subject<'_>, cells: &[Cell], metric: &str) -> (String, Vec<Entry>) {
+    let rows: Vec<Option<Row>> = cells.iter().map(|cell| mean_row(subject, &[cell], metric, 0.0)).collect();
+    let unit = InUnit::of(Unit::of_metric(metric), rows.iter().flatten().map(|row| row.y));
+    let missing = |cell: &Cell| Entry::text(missing::in_place_of_mean(subject, cell, metric));
+    let entry = |(cell, row): (&Cell, &Option<Row>)| {
+        row.as_ref().map_or_else(|| missing(cell), |row| unit.entry(row))
+    };
+    (unit.heading(metric), cells.iter().zip(&rows).map(entry).collect())
 }
 
 /// Returns the metrics of the table of cells: those of figures and of expected values, else goodput
@@ -81,19 +79,22 @@ fn without_flow<'a>(subject: &Subject<'_>, metric: &'a str) -> &'a str {
 pub(super) fn results(subject: &Subject<'_>) -> Vec<Table> {
     let metrics = shown_metrics(subject);
     let factors: Vec<&str> = subject.experiment.factors.iter().map(|factor| factor.name.as_str()).collect();
-    let head = factors.iter().copied().chain(["engine", "n"]).map(str::to_owned).chain(metrics.clone());
-    let row = |cell: &Cell| {
+    let cells = &subject.results.cells[..];
+    let shown = &cells[..cells.len().min(MAX_ROWS)];
+    let (names, columns): (Vec<String>, Vec<Vec<Entry>>) =
+        metrics.iter().map(|metric| column(subject, shown, metric)).unzip();
+    let head = factors.iter().copied().chain(["engine", "n"]).map(str::to_owned).chain(names);
+    let row = |(i, cell): (usize, &Cell)| {
         let level = |factor: &&str| Entry::text(cell.level(factor).unwrap_or(""));
         let runs = subject.results.valid_repetitions(cell.id).count();
         let n = if subject.results.is_one_run(cell.id) { 1 } else { runs };
         let mut row: Vec<Entry> = factors.iter().map(level).collect();
         row.push(Entry::text(cell.physics.engine.word()));
         row.push(Entry::number(n.to_string(), super::super::scale::number(n)));
-        row.extend(metrics.iter().map(|metric| entry(subject, cell, metric)));
+        row.extend(columns.iter().map(|column| column[i].clone()));
         row
     };
-    let cells = &subject.results.cells;
-    let rows: Vec<Vec<Entry>> = cells.iter().take(MAX_ROWS).map(row).collect();
+    let rows: Vec<Vec<Entry>> = shown.iter().enumerate().map(row).collect();
     let has_interval = |row: &Vec<Entry>| row.iter().any(|entry| entry.text.contains('\u{b1}'));
     let mut caption = match rows.iter().filter(|row| has_interval(row)).count() {
         0 => "Means".to_owned(),
@@ -150,8 +151,10 @@ fn expected(subject: &Subject<'_>, expect: &Expect) -> Option<Table> {
     let all: Vec<Expectation> = all.collect();
     let reasons: Vec<Option<String>> = all.iter().map(|it| reason(expect, it, subject.results)).collect();
     let has_reason = reasons.iter().any(Option::is_some);
+    let values = all.iter().flat_map(|it| [Some(it.expected), it.measured.map(|mean| mean.estimate)]);
+    let shown = InUnit::of(unit, values.flatten());
     let row = |(it, reason): (&Expectation, Option<String>)| {
-        let mut row = expected_row(expect, it, unit);
+        let mut row = expected_row(expect, it, &shown);
         row.extend(has_reason.then(|| Entry::text(reason.unwrap_or_default())));
         row
     };
@@ -162,7 +165,8 @@ fn expected(subject: &Subject<'_>, expect: &Expect) -> Option<Table> {
     };
     let why =
         expect.why.as_deref().map_or_else(String::new, |why| format!(". {}", why.trim_end_matches('.')));
-    let head = ["cells", "engine", "published", "expected", "measured", "difference"].into_iter();
+    let [published, measured] = ["published", "measured"].map(|name| shown.heading(name));
+    let head = ["cells", "engine", &published, &measured, "difference"].into_iter();
     let head = head.chain(has_reason.then_some("reason if outside"));
     (!rows.is_empty()).then(|| Table {
         caption: format!("{}{compared}. Published: {}. Tolerance {within}{why}", expect.of, expect.source),
@@ -171,9 +175,13 @@ fn expected(subject: &Subject<'_>, expect: &Expect) -> Option<Table> {
     })
 }
 
-fn expected_row(expect: &Expect, it: &Expectation, unit: Unit) -> Vec<Entry> {
-    let published = expect.values.iter().find(|value| value.levels == it.levels);
-    let published = published.map_or_else(Entry::default, |value| Entry::number(&value.text, value.is));
+fn expected_row(expect: &Expect, it: &Expectation, unit: &InUnit) -> Vec<Entry> {
+    let value = it.expected * unit.factor;
+    // Beside a ratio stands the value that it was computed from.
+    let is_from = |text: &str| expect.compare != Compare::Absolute && text.parse::<f64>().is_err();
+    let from = expect.values.iter().find(|value| value.levels == it.levels && is_from(&value.text));
+    let from = from.map_or_else(String::new, |value| format!(" ({})", value.text));
+    let published = Entry::number(significant(value, 4) + &from, value);
     let measured = it.measured.map_or_else(Entry::default, |mean| {
         let ends = it.has_interval.then_some((mean.low, mean.high));
         let row = Row {
@@ -181,7 +189,7 @@ fn expected_row(expect: &Expect, it: &Expectation, unit: Unit) -> Vec<Entry> {
             high: ends.map(|ends| ends.1),
             ..Row::at(0.0, mean.estimate)
         };
-        Entry::number(mean_text(&row, unit), mean.estimate)
+        unit.entry(&row)
     });
     let mark = match it.fit {
         Fit::Inside => Mark::Good,
@@ -189,19 +197,14 @@ fn expected_row(expect: &Expect, it: &Expectation, unit: Unit) -> Vec<Entry> {
         Fit::Outside | Fit::Unclear | Fit::Missing => Mark::Open,
     };
     let text = match it.ratio() {
-        Some(ratio) => format!("{} %, {}", significant((ratio - 1.0) * 100.0, 3), it.fit.word()),
+        Some(ratio) => {
+            let sign = if ratio > 1.0 { "+" } else { "" };
+            format!("{sign}{} %, {}", significant((ratio - 1.0) * 100.0, 3), it.fit.word())
+        }
         None => it.fit.word().to_owned(),
     };
     let difference = Entry { text, value: it.ratio(), mark };
-    let expected = Entry::number(unit.text(it.expected), it.expected);
-    vec![
-        Entry::text(words(&it.levels.0)),
-        Entry::text(it.engine.word()),
-        published,
-        expected,
-        measured,
-        difference,
-    ]
+    vec![Entry::text(words(&it.levels.0)), Entry::text(it.engine.word()), published, measured, difference]
 }
 
 /// Returns the values of cells that both virtual time and the kernel have, with ratios. `None` if
@@ -277,11 +280,11 @@ pub(super) fn models(subject: &Subject<'_>) -> Option<Table> {
     let names: BTreeSet<&String> = figures.iter().flat_map(|it| &it.theory).collect();
     let row = |name: &String| {
         let model = model(name)?;
-        let words = [model.name, model.metric, model.formula, model.range, model.source];
+        let words = [model.legend, model.name, model.metric, model.formula, model.range, model.source];
         Some(words.map(Entry::text).to_vec())
     };
     let rows: Vec<Vec<Entry>> = names.into_iter().filter_map(row).collect();
-    let head = ["model", "of", "formula", "range", "source"].map(str::to_owned).to_vec();
+    let head = ["model", "name in the file", "of", "formula", "range", "source"].map(str::to_owned).to_vec();
     let caption = "Models in the figures; outside of their range they are thin".to_owned();
     (!rows.is_empty()).then_some(Table { caption, head, rows })
 }

@@ -1,6 +1,7 @@
 use tempfile::TempDir;
 
 use super::super::html::{Report, html};
+use super::super::palette::marker;
 use super::super::scene::{Mark, Origin};
 use super::super::text::text;
 use super::*;
@@ -201,9 +202,14 @@ fn results_become_a_report() {
 
     let lines = scene(&section, "2");
     assert_eq!(lines.panels.len(), 2, "rates and residuals");
-    let link = lines.series.iter().filter(|it| it.origin == Origin::Theory && it.name == "link").count();
+    let link = lines
+        .series
+        .iter()
+        .filter(|it| it.origin == Origin::Theory && it.name == "payload that the link carries")
+        .count();
     assert_eq!(link, 1, "equal predictions share a curve: {:?}", lines.series);
-    assert!(lines.panels[0].x.ticks.iter().map(|tick| tick.label.as_str()).eq(["2mbit", "4mbit", "8mbit"]));
+    assert!(lines.panels[0].x.ticks.iter().map(|tick| tick.label.as_str()).eq(["2", "4", "8"]));
+    assert_eq!(lines.panels[0].x.label, "rate (Mbit/s)");
     assert_eq!(lines.series.iter().filter(|it| it.origin == Origin::Published).count(), 2);
 
     let effects = scene(&section, "4");
@@ -212,7 +218,7 @@ fn results_become_a_report() {
     let series = scene(&section, "8-2");
     assert!(series.title.contains("recovery rack") && series.panels.len() == 2, "{}", series.title);
     let lengths: Vec<usize> = series.panels[0].layers.iter().map(|layer| layer.rows.len()).collect();
-    assert!(series.panels[0].layers.iter().all(|layer| layer.mark == Mark::Line));
+    assert!(series.panels[0].layers.iter().all(|layer| layer.mark == Mark::Bins(0.1)));
     assert!(lengths.iter().all(|bins| (30..=31).contains(bins)), "3 s in bins of 0.1 s: {lengths:?}");
 
     let sequence = &scene(&section, "12").panels[0];
@@ -308,7 +314,7 @@ fn metric_that_repetitions_lack_has_no_mean_over_the_others() {
     let (row, ..) = of(&[Some(3.0), None, Some(4.5), None, None]);
     assert_eq!(row.last().expect("a metric"), "missing in 3 of 5, else 3 s to 4.5 s");
     let (row, caption, _) = of(&[Some(3.0), Some(4.0), Some(3.5), Some(3.2), Some(3.1)]);
-    assert!(row.last().expect("a metric").starts_with("3.36 s \u{b1} "), "{row:?}");
+    assert!(row.last().expect("a metric").starts_with("3.36 \u{b1} "), "{row:?}");
     assert_eq!(caption, "Means with 95 % intervals");
 }
 
@@ -327,11 +333,73 @@ fn experiment_without_figures_has_the_obvious_one() {
         (scene.title.clone(), named(Origin::Theory), named(Origin::Measured))
     };
     let (title, theory, _) = figure("[factors]\nflow.a.cc = ['fixed:1', 'fixed:2', 'fixed:4', 'fixed:8']\n");
-    assert_eq!((title.as_str(), theory), ("goodput by cc", vec!["window".to_owned()]));
+    assert_eq!((title.as_str(), theory), ("goodput by cc", vec!["min(window / RTT, link)".to_owned()]));
     let (title, _, measured) =
         figure("[factors]\nflow.a.cc = ['reno', 'cubic']\nflow.a.sack = ['off', 'on']\n");
     assert_eq!((title.as_str(), measured.len()), ("goodput by cc", 2), "{measured:?}");
     let claim = "[[claim]]\nid = 'c'\nsays = 's'\nthat = 'rtt-mean < 1s'\n";
     assert_eq!(figure(&format!("[factors]\npath.rtt = ['20ms', '40ms']\n{claim}")).0, "rtt-mean by rtt");
     assert_eq!(figure("").0.split(',').next(), Some("goodput over time"));
+}
+
+const SWEEP: &str = "schema = 1\nname = 'x'\ntitle = 'x'\nengine = 'virtual'\nfor = '1s'\n[path]\nrate = '8mbit'\n\
+    rtt = '50ms'\n[[flow]]\nname = 'a'\nkind = 'tcp'\n[factors]\nflow.a.receiver.window = [5000, 10000, 60000]\n\
+    [[expect]]\nsource = 'report 1'\nof = 'goodput'\nwithin = '5%'\nvalues = [\n\
+    { window = 5000, is = '700kbit' }, { window = 60000, is = '7mbit' }]\n\
+    [[expect]]\nsource = 'report 2'\nof = 'goodput'\nwithin = '5%'\nvalues = [{ window = 10000, is = '1.6mbit' }]\n\
+    [[figure]]\nkind = 'lines'\nof = 'goodput'\nx = 'window'\ntheory = ['window', 'window-over-rtt']\n\
+    [[figure]]\nkind = 'means'\nof = 'goodput'\nx = 'window'\n";
+
+/// Returns the section of a sweep of three windows with goodputs of 0.8, 1.6 and 7.7 Mbit/s.
+fn sweep() -> Section {
+    let experiment = Experiment::from_toml(SWEEP).expect("an experiment");
+    let cells = Plan::new(&experiment, &[]).expect("a plan").cells;
+    let mut results = Results { cells, ..Results::default() };
+    for (cell, goodput) in results.cells.iter().zip([0.8e6, 1.6e6, 7.7e6]) {
+        let record = Record::of(cell, 0, "a.goodput", goodput);
+        results.records.entry(cell.id).or_default().insert(0, record);
+    }
+    section(&Subject { experiment: &experiment, results: &results, judgements: &[], command: "" })
+}
+
+#[test]
+fn each_published_source_has_a_marker_of_its_own() {
+    for scene in &sweep().figures {
+        let of = |origin| scene.series.iter().filter(move |it| it.origin == origin);
+        let published: Vec<_> = of(Origin::Published).map(|it| marker(it.look)).collect();
+        let [one, two] = published[..] else { panic!("two sources: {:?}", scene.series) };
+        assert_ne!(one, two, "{}", scene.id);
+        assert!(of(Origin::Measured).all(|it| marker(it.look) != one && marker(it.look) != two));
+    }
+}
+
+#[test]
+fn legends_and_axes_say_what_they_show() {
+    let section = sweep();
+    let [lines, means] = &section.figures[..] else { panic!("two figures") };
+    let models: Vec<&str> =
+        lines.series.iter().filter(|it| it.origin == Origin::Theory).map(|it| it.name.as_str()).collect();
+    assert_eq!(models, ["min(window / RTT, link)", "window / RTT"]);
+    for scene in [lines, means] {
+        assert_eq!(scene.panels[0].x.label, "window (bytes)");
+    }
+    let faint: Vec<usize> =
+        lines.panels[0].layers.iter().filter(|it| it.muted).map(|it| it.rows.len()).collect();
+    assert_eq!(faint, [2], "window / RTT does not hold where the link is full");
+}
+
+#[test]
+fn columns_have_one_unit() {
+    let section = sweep();
+    let [means, first, second] = &section.results[..] else { panic!("{:?}", section.results) };
+    assert!(means.head.contains(&"goodput (Mbit/s)".to_owned()), "{:?}", means.head);
+    let column = |table: &super::super::section::Table, name: &str| -> Vec<String> {
+        let at = table.head.iter().position(|it| it == name).unwrap_or_else(|| panic!("{:?}", table.head));
+        table.rows.iter().map(|row| row[at].text.clone()).collect()
+    };
+    assert_eq!(column(means, "goodput (Mbit/s)"), ["0.8", "1.6", "7.7"]);
+    assert_eq!(column(first, "published (Mbit/s)"), ["0.7", "7"]);
+    assert_eq!(column(first, "measured (Mbit/s)"), ["0.8", "7.7"]);
+    assert_eq!(column(first, "difference"), ["+14.3 %, outside", "+10 %, outside"]);
+    assert_eq!(column(second, "difference"), ["0 %, inside"]);
 }

@@ -22,7 +22,11 @@ pub(super) fn draw_layer(out: &mut String, panel: &Panel, layer: &Layer, area: &
         Mark::Line if rows.len() > DENSE => Some(("line", THINNED, dense_line(panel, rows, area))),
         Mark::Line => Some(("line", "", line(panel, rows, area))),
         Mark::Steps => Some(("line", "", steps(panel, rows, area))),
-        Mark::Band => Some(("area", "", band(panel, rows, area))),
+        Mark::Bins(width) => {
+            let thinned = if 2 * rows.len() > DENSE { THINNED } else { "" };
+            Some(("line", thinned, dense_line(panel, &corners(rows, width), area)))
+        }
+        Mark::Band(width) => Some(("area", "", band(panel, &corners(rows, width), area))),
         Mark::Dots => Some(("line", "", rows.iter().map(dot).collect())),
         Mark::Segments => {
             let segment = |row: &Row| {
@@ -89,7 +93,8 @@ fn line(panel: &Panel, rows: &[Row], area: &Area) -> String {
 /// Returns a line through the rows that show. A row without a finite place interrupts it.
 fn dense_line(panel: &Panel, rows: &[Row], area: &Area) -> String {
     let mut path = String::new();
-    for part in thinned(panel, rows, area).split(|row| !row.x.is_finite() || !row.y.is_finite()) {
+    let shown = if rows.len() > DENSE { thinned(panel, rows, area) } else { rows.to_vec() };
+    for part in shown.split(|row| !row.x.is_finite() || !row.y.is_finite()) {
         relative(&mut path, part.iter().map(|row| (area.x(panel, row.x), area.y(panel, row.y))));
     }
     path
@@ -135,13 +140,21 @@ fn steps(panel: &Panel, rows: &[Row], area: &Area) -> String {
     path
 }
 
+/// Returns a row for the begin and one for the end of each bin.
+fn corners(rows: &[Row], width: f64) -> Vec<Row> {
+    rows.iter().flat_map(|row| [Row { x: row.x - width, ..*row }, *row]).collect()
+}
+
 fn band(panel: &Panel, rows: &[Row], area: &Area) -> String {
     let edge = |row: &Row, value: Option<f64>| (area.x(panel, row.x), area.y(panel, value.unwrap_or(row.y)));
-    let upper = rows.iter().map(|row| edge(row, row.high));
-    let lower = rows.iter().rev().map(|row| edge(row, row.low));
     let mut path = String::new();
-    relative(&mut path, upper.chain(lower));
-    path + "Z"
+    for part in rows.split(|row| !row.y.is_finite()).filter(|part| !part.is_empty()) {
+        let upper = part.iter().map(|row| edge(row, row.high));
+        let lower = part.iter().rev().map(|row| edge(row, row.low));
+        relative(&mut path, upper.chain(lower));
+        path.push('Z');
+    }
+    path
 }
 
 fn point(out: &mut String, panel: &Panel, row: &Row, area: &Area, look: usize) {

@@ -1,5 +1,6 @@
 use sha2::{Digest as _, Sha256};
 
+use super::super::scene::Row;
 use super::super::tests as samples;
 use super::*;
 
@@ -72,6 +73,56 @@ fn means_are_drawn_where_the_axis_says() {
 }
 
 #[test]
+fn bins_are_steps_from_begin_to_end() {
+    let axis = |label: &str| Axis::linear(label, super::super::scale::Unit::None, [0.0, 4.0], true);
+    let mut scene = Scene::new("bins", "Bins");
+    let mut panel = Panel::new(40.0, axis("x"), axis("y"));
+    let series = scene.series("bins", 0, Origin::Measured);
+    let value = |x: f64, y: f64| Row { low: Some(0.0), high: Some(y), ..Row::at(x, y) };
+    let rows = vec![value(1.0, 4.0), value(2.0, 2.0), value(3.0, f64::NAN), value(4.0, 4.0)];
+    panel.draw(series, Mark::Bins(1.0), rows.clone());
+    panel.draw(series, Mark::Band(1.0), rows);
+    scene.panels.push(panel);
+    let text = svg(&scene, Place::File);
+    let box_of = text.split("data-box=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("a box");
+    let numbers: Vec<f64> = box_of.split(' ').filter_map(|word| word.parse().ok()).collect();
+    let (left, top, unit) = (px(numbers[0]), px(numbers[1]), numbers[2] / 4.0);
+    let path = |class: &str| {
+        text.split(&format!("class=\"{class}\" d=\""))
+            .nth(1)
+            .and_then(|rest| rest.split('"').next())
+            .expect("a path")
+    };
+    let steps = path("line");
+    assert!(steps.starts_with(&format!("M{left} {top}l{} 0 0 20", px(unit))), "{steps} from {left} {top}");
+    assert_eq!(steps.matches('M').count(), 2, "a bin without a value is a gap: {steps}");
+    assert_eq!(path("area").matches('Z').count(), 2, "as in the band");
+    assert!(
+        steps.contains(&format!("M{} {top}", px(numbers[0] + 3.0 * unit))),
+        "the last bin begins at 3: {steps}"
+    );
+}
+
+#[test]
+fn title_of_an_axis_is_above_its_highest_label() {
+    for scene in samples::gallery() {
+        let text = svg(&scene, Place::File);
+        let document = roxmltree::Document::parse(&text).expect("valid");
+        let axes = document.descendants().filter(|node| node.attribute("class") == Some("axis y"));
+        for axis in axes {
+            let base =
+                |node: roxmltree::Node<'_, '_>| node.attribute("y").and_then(|y| y.parse::<f64>().ok());
+            let texts =
+                || axis.children().filter(|node| node.has_tag_name(("http://www.w3.org/2000/svg", "text")));
+            let is_name = |node: &roxmltree::Node<'_, '_>| node.attribute("class") == Some("name");
+            let name = texts().find(is_name).and_then(base).expect("a name");
+            let highest = texts().filter(|it| !is_name(it)).filter_map(base).fold(f64::INFINITY, f64::min);
+            assert!(highest - name >= 12.0, "{}: {name} above {highest}", scene.id);
+        }
+    }
+}
+
+#[test]
 fn distances_are_written_without_needless_characters() {
     let mut path = String::new();
     let points = [(1.0, 20.0), (1.5, 19.6), (1.6, 19.9), (2.6, 20.1), (13.0, 20.1), (13.04, 20.1)];
@@ -97,7 +148,7 @@ fn bytes_are_stable() {
     let digest = Sha256::digest(svg(&scene, Place::Page).as_bytes());
     let digest = u64::from_be_bytes(digest[..8].try_into().expect("32 bytes"));
     assert_eq!(
-        digest, 0xd254_e8ce_ef96_583a,
+        digest, 0x62dd_fa00_d0cf_de9f,
         "a change of the writer changes the pictures of old reports: {digest:#x}"
     );
 }
