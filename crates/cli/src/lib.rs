@@ -121,7 +121,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser as _};
 use rdt_program::signals::survive_file_size_limit;
-use rdt_program::{Failure, rejection, start_logging};
+use rdt_program::{Failure, rejection};
 
 /// Version in the format in which the reference receiver prints its own.
 pub(crate) const VERSION: &str =
@@ -151,7 +151,6 @@ fn run<A: CommandFactory>(
     args: Result<A, clap::Error>,
     command: fn(&A) -> Result<(), Failure>,
 ) -> ExitCode {
-    start_logging();
     rdt_program::main(
         program,
         args,

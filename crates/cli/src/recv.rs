@@ -113,7 +113,7 @@ impl<'a> Plan<'a> {
         };
         let once = args.once || output.is_stream();
         // In the background, because network threads print.
-        let log = EventLog::in_background(form, args.quiet)?;
+        let log = EventLog::in_background(form, args.quiet)?.faithful(args.faithful);
         let max_files = resources::max_open_files(raise_descriptor_limit(), args.threads);
         Ok(Self { args, config, seed, output, max_files, log, once })
     }

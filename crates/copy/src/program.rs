@@ -38,7 +38,7 @@ use clap::{CommandFactory, Parser};
 use rdt_endpoint::tokio::Endpoint;
 use rdt_program::exit::{INCOMPLETE, UNAVAILABLE};
 use rdt_program::files::raise_descriptor_limit;
-use rdt_program::{Failure, TaskStop, help_as_option, rejection, start_logging, talk};
+use rdt_program::{Failure, TaskStop, help_as_option, rejection, talk};
 use rdt_trust::serving::LINGER;
 use tokio::time::timeout;
 
@@ -68,7 +68,6 @@ pub fn command_line() -> clap::Command {
 
 /// Runs `rdt-copy` with these arguments, of which the first is the program's name.
 pub fn rdt_copy(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    start_logging();
     let args = Arguments::try_parse_from(help_as_option(args));
     let reject = |error: &_| rejection(error, &Arguments::command());
     rdt_program::main("rdt-copy", args, reject, |args| Ok(run(&args)))

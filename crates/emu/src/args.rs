@@ -42,7 +42,7 @@ Exit codes: 0 the description is right    64 it is not; a sentence says where";
 
 /// An emulated network link for any program.
 #[derive(Debug, Parser)]
-#[command(name = "rdt-emu", version)]
+#[command(name = "rdt-emu", version = rdt_program::VERSION, after_help = rdt_program::ENVIRONMENT)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,

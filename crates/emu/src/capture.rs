@@ -97,7 +97,7 @@ impl<F: Frame> Capture<F> {
     ) -> Self {
         let writer = Writer::start(path, file);
         let mut chunk = Chunk::default();
-        block::section(&mut chunk.bytes, concat!("rdt-emu ", env!("CARGO_PKG_VERSION")), comment);
+        block::section(&mut chunk.bytes, &format!("rdt-emu {}", rdt_program::VERSION), comment);
         let mut interface = |name: &str, text: &str| block::interface(&mut chunk.bytes, name, text, limit);
         if destinations.is_empty() {
             interface("near", "where the path begins");

@@ -55,7 +55,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser};
 use rdt_program::signals::survive_file_size_limit;
-use rdt_program::{Failure, Printer, STDOUT, start_logging};
+use rdt_program::{Failure, Printer, STDOUT};
 
 #[cfg(target_os = "linux")]
 pub use calibrate::holds;
@@ -73,7 +73,6 @@ pub fn command_line() -> clap::Command {
 /// Runs `rdt-emu` with these arguments, of which the first is the program's name.
 pub fn rdt_emu(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     survive_file_size_limit();
-    start_logging();
     let arguments: Vec<_> = args.into_iter().collect();
     let reject =
         |error: &_| Failure::usage(format_args!("{}; see --help", args::sentence(error, &arguments)));

@@ -85,6 +85,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         [_, command, ..] if command == FLOOD => return emulator(args),
         _ => {}
     }
+    rdt_program::start_logging("rdt-lab");
     rdt_program::signals::survive_file_size_limit();
     #[cfg(target_os = "linux")]
     if let Ok(program) = std::env::current_exe() {

@@ -4,9 +4,6 @@ use std::collections::BTreeMap;
 
 use crate::cell::{CellId, EngineKind};
 
-/// Version of this program, with the commit of a release build in a clone: `0.1.0+1a2b3c4d`.
-pub const TOOL: &str = concat!(env!("CARGO_PKG_VERSION"), env!("RDT_COMMIT"));
-
 /// Metric of a flow whose throughput is not stationary by the rule MSER-5. Other flows lack it.
 pub(crate) const NOT_STATIONARY: &str = "not-stationary";
 
@@ -75,7 +72,7 @@ pub struct Record {
     pub block: Option<u32>,
     /// Real time that the repetition took, milliseconds. Not compared when results are merged.
     pub wall_ms: u64,
-    /// Version of the program, [`TOOL`]. Not compared when results are merged.
+    /// Version of the program, [`rdt_program::VERSION`]. Not compared when results are merged.
     pub tool: String,
     /// Name of the host. Not compared when results are merged.
     pub host: String,

@@ -29,7 +29,7 @@ use crate::engine::{EngineError, engine};
 use crate::experiment::{Experiment, Factor, KeepSeries};
 use crate::journal::{Durability, JournalWriter, Store, StoreError, write_series};
 use crate::plan::Plan;
-use crate::record::{Record, Series, Status, TOOL};
+use crate::record::{Record, Series, Status};
 use crate::results::Results;
 
 use host::HeldRates;
@@ -328,7 +328,7 @@ impl Task<'_> {
             status: Status::Ok,
             block: (!self.cell.physics.engine.is_virtual()).then_some(self.rep),
             wall_ms: 0,
-            tool: TOOL.to_owned(),
+            tool: rdt_program::VERSION.to_owned(),
             host: campaign.host.clone(),
         }
     }

@@ -13,7 +13,7 @@ use crate::exit::{
     CANNOT_CREATE, FAILED_RECV, FAILED_SEND, INTERRUPTED, IO, NO_INPUT, NO_SUCH_HOST, OS, UNAVAILABLE, USAGE,
 };
 use crate::standard::check_stdout;
-use crate::{command_error, help_without_command, talk};
+use crate::{command_error, help_without_command, start_logging, talk};
 
 /// Name of the standard output in sentences.
 pub const STDOUT: &str = "the standard output";
@@ -156,14 +156,16 @@ pub fn rejection(error: &clap::Error, program: &clap::Command) -> Failure {
     }
 }
 
-/// Runs a program: prints the help that was asked for, or calls `run` and prints its failure after
-/// the program's name. `reject` returns the failure of a wrong command line ([`rejection`]).
+/// Runs a program: starts its log, and prints the help that was asked for, or calls `run` and
+/// prints its failure after the program's name. `reject` returns the failure of a wrong command
+/// line ([`rejection`]).
 pub fn main<A>(
     program: &str,
     args: Result<A, clap::Error>,
     reject: impl FnOnce(&clap::Error) -> Failure,
     run: impl FnOnce(A) -> Result<u8, Failure>,
 ) -> ExitCode {
+    start_logging(program);
     let result = match args {
         Ok(args) => run(args),
         Err(error) if help_without_command(&error) => Ok(USAGE),

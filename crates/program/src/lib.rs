@@ -7,6 +7,7 @@
 //! | files | `files.rs` | output files that only their owner may read; the limit on open files |
 //! | host and port | `host_port.rs` | `name:port` on command lines, resolution of names |
 //! | JSON | `json.rs` | version, times and seeds of the JSON output |
+//! | log | `log.rs` | the log of what the system refused, filtered by `RDT_LOG` |
 //! | memory | `memory.rs` | memory of the host and of this process |
 //! | metrics | `metrics.rs` | Prometheus metrics over HTTP |
 //! | output | `output.rs` | remarks, results, events of `--json`, limit on lines that peers cause |
@@ -15,13 +16,14 @@
 //! | signals | `signals.rs` | Ctrl-C and termination; flags that end threads and tasks |
 //! | standard streams | `standard.rs` | which of them were closed at the start |
 //! | threads | `threads.rs` | worker threads that start together or not at all |
-//! | time of day | `time.rs` | RFC 3339, and local time in the receiver's log |
+//! | time of day | `time.rs` | RFC 3339, also in local time for logs |
 
 pub mod console;
 mod failure;
 pub mod files;
 pub mod host_port;
 pub mod json;
+mod log;
 pub mod memory;
 pub mod metrics;
 mod output;
@@ -37,6 +39,7 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 pub use console::{Console, talk, talk_in_background};
 pub use failure::{Failure, STDOUT, main, rejection};
+pub use log::{ENVIRONMENT, start as start_logging};
 pub use output::{Output, Remarks};
 pub use printer::Printer;
 pub use rdt_udp::Shown;
@@ -44,9 +47,6 @@ pub use rdt_udp::clock::unix_time_s;
 pub use signals::Stop;
 #[cfg(feature = "tokio")]
 pub use signals::TaskStop;
-use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::layer::SubscriberExt as _;
-use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// Exit codes of the programs; those from 64 on are of `sysexits.h`.
 pub mod exit {
@@ -90,14 +90,8 @@ pub mod exit {
     pub const INTERRUPTED: u8 = SIGNAL + 2;
 }
 
-/// Starts logging to the standard error, filtered by `RDT_LOG`: a level (default `warn`), or levels
-/// of modules, such as `warn,rdt_udp=debug`.
-pub fn start_logging() {
-    let filter = std::env::var("RDT_LOG").ok().and_then(|filter| filter.parse().ok());
-    let filter = filter.unwrap_or_else(|| Targets::new().with_default(LevelFilter::WARN));
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
-    tracing_subscriber::registry().with(lines).with(filter).init();
-}
+/// Version of all programs, with the commit where it is known: `0.1.0+1a2b3c4d`.
+pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("RDT_COMMIT"));
 
 /// Prints the help if the command line has no subcommand. Returns false for another error.
 pub fn help_without_command(error: &clap::Error) -> bool {

@@ -16,6 +16,7 @@ use rdt_endpoint::EndpointConfig;
 use rdt_program::host_port::{self, HostPort};
 use rdt_program::memory::host_memory;
 use rdt_program::metrics::MetricsArgs;
+use rdt_program::{ENVIRONMENT, VERSION};
 use rdt_trust::{ConnectOptions, ListenOptions, PathOptions, parse_lifetime};
 
 /// UDP port of `serve`. That of `rdt-recv` is one less.
@@ -49,7 +50,7 @@ With keys instead of tickets, for ssh, rsync and git over one line in ~/.ssh/con
 
 /// TCP connections of any program over encrypted rdt connections.
 #[derive(Debug, Parser)]
-#[command(name = "rdt-tunnel", version, after_help = format!("{AFTER_HELP}\n\n{CODES}"))]
+#[command(name = "rdt-tunnel", version = VERSION, after_help = format!("{AFTER_HELP}\n\n{CODES}\n\n{ENVIRONMENT}"))]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,

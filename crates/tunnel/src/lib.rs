@@ -30,7 +30,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser};
 use rdt_program::exit::{CANNOT_CREATE, INTERRUPTED};
-use rdt_program::{Console, Failure, Remarks, TaskStop, rejection, start_logging};
+use rdt_program::{Console, Failure, Remarks, TaskStop, rejection};
 
 use crate::args::{Arguments, Command, KeyArgs, OutputArgs, SecretArgs};
 use crate::report::Report;
@@ -42,7 +42,6 @@ pub fn command_line() -> clap::Command {
 
 /// Runs `rdt-tunnel` with these arguments, of which the first is the program's name.
 pub fn rdt_tunnel(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    start_logging();
     let reject = |error: &_| rejection(error, &Arguments::command());
     rdt_program::main("rdt-tunnel", Arguments::try_parse_from(args), reject, |args| Ok(run(&args.command)))
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser};
 use rdt_program::metrics::MetricsArgs;
+use rdt_program::{ENVIRONMENT, VERSION};
 use rdt_transport::AckConfig;
 use rdt_trust::ListenOptions;
 
@@ -35,7 +36,7 @@ Examples:
 /// that it asks for.
 #[derive(Debug, Parser)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
-#[command(name = "rdt-recv", version, after_help = format!("{RECV_CODES}\n\n{RECV_EXAMPLES}"))]
+#[command(name = "rdt-recv", version = VERSION, after_help = format!("{RECV_CODES}\n\n{ENVIRONMENT}\n\n{RECV_EXAMPLES}"))]
 pub(crate) struct RecvArgs {
     /// Address to bind to: ADDR, ADDR:PORT, [V6]:PORT; port 0 takes a free one [default: all, port
     /// 22345]

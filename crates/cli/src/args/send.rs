@@ -12,6 +12,7 @@ use std::time::Duration;
 use clap::builder::TypedValueParser as _;
 use clap::parser::ValueSource;
 use clap::{ArgGroup, CommandFactory as _, FromArgMatches as _, Parser};
+use rdt_program::{ENVIRONMENT, VERSION};
 use rdt_transport::{Attempts, StreamName};
 use rdt_trust::ConnectOptions;
 
@@ -48,9 +49,9 @@ rdt-send [OPTIONS] HOST [-]                          native, encrypted: no tunin
 #[derive(Debug, Parser)]
 #[command(
     name = "rdt-send",
-    version,
+    version = VERSION,
     override_usage = SEND_USAGE,
-    after_help = format!("{SEND_CODES}\n\n{SEND_EXAMPLES}")
+    after_help = format!("{SEND_CODES}\n\n{ENVIRONMENT}\n\n{SEND_EXAMPLES}")
 )]
 #[command(group = ArgGroup::new("data").args(["power", "bytes", "file", "stdin", "time"]))]
 #[command(group = ArgGroup::new("written").args(["qlog", "csv"]).multiple(true))]

@@ -309,8 +309,8 @@ impl Server {
             Some("none") => ", not encrypted",
             _ => "",
         };
-        let remark = format!(" ({}{remark})", self.wire.name());
-        self.log.peer_line(now, &name(peer), &remark, what, self.peers.counts().active);
+        let peer = format!("{} ({}{remark})", name(peer), self.wire.name());
+        self.log.peer_line(now, &peer, ("INFO", what), self.peers.counts().active);
     }
 
     /// Returns an event of a peer, with its cipher if the wire has ciphers.

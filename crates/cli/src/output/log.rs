@@ -1,5 +1,5 @@
-//! Log of a receiver: one line for each event of a peer, in the format of the reference receiver or
-//! as JSON.
+//! Log of a receiver: one line for each event of a peer, as text or JSON. With `--faithful`, lines
+//! of text have the date of the reference receiver and no level.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -38,6 +38,8 @@ pub(crate) enum LogForm {
 #[derive(Debug, Clone)]
 pub(crate) struct EventLog {
     form: LogForm,
+    /// True with `--faithful`.
+    is_faithful: bool,
     /// True if no line or event is printed, except results, failures to store and the JSON summary.
     is_quiet: bool,
     pub(crate) console: Console,
@@ -59,7 +61,12 @@ struct Shared {
 impl EventLog {
     fn new(form: LogForm, is_quiet: bool, console: Console, remarks: Printer) -> Self {
         let stamp = EventStamp::new(clock::now());
-        Self { form, is_quiet, console, remarks, shared: Arc::default(), stamp }
+        Self { form, is_quiet, is_faithful: false, console, remarks, shared: Arc::default(), stamp }
+    }
+
+    /// Returns the log with the dates of the reference receiver if `is_faithful`.
+    pub(crate) fn faithful(self, is_faithful: bool) -> Self {
+        Self { is_faithful, ..self }
     }
 
     /// Creates a log that prints on threads of its own.
@@ -84,7 +91,7 @@ impl EventLog {
         match self.form {
             _ if lines == 0 => {}
             _ if self.is_quiet => self.talk(&format!("rdt-recv: {text}")),
-            LogForm::Text | LogForm::Talk => self.line(&format!("[{}] {text}", time::local())),
+            LogForm::Text | LogForm::Talk => self.dated("WARN", &text),
             LogForm::Json => self.json(json!({ "event": "left_out", "lines": lines })),
         }
     }
@@ -115,13 +122,21 @@ impl EventLog {
         self.shared().memory.at(now)
     }
 
-    /// Prints a line about a peer in the format of the reference receiver's log.
-    pub(crate) fn peer_line(&self, now: Instant, peer: &str, remark: &str, what: &str, active: usize) {
+    fn dated(&self, level: &str, text: &str) {
+        self.line(&if self.is_faithful {
+            format!("[{}] {text}", time::local_as_reference())
+        } else {
+            format!("{} {level:>5} {text}", time::local())
+        });
+    }
+
+    /// Prints a line about a peer.
+    pub(crate) fn peer_line(&self, now: Instant, peer: &str, (level, what): (&str, &str), active: usize) {
         if self.is_quiet || self.form == LogForm::Json {
             return;
         }
         let ram = megabytes(self.memory(now).unwrap_or(0));
-        self.line(&format!("[{}] {peer}{remark} {what}; RAM {ram:.2} MB active {active}", time::local()));
+        self.dated(level, &format!("{peer} {what}; RAM {ram:.2} MB active {active}"));
     }
 
     pub(crate) fn line(&self, line: &str) {
@@ -246,16 +261,16 @@ impl PeerLog {
     }
 
     pub(crate) fn connected(&mut self, peer: Peer, active: usize) {
-        self.change(peer, ("connected", "connected"), true, active);
+        self.change(peer, ("connected", ("INFO", "connected")), true, active);
     }
 
     pub(crate) fn cleaned_up(&mut self, peer: Peer, unfinished: bool, active: usize) {
-        let what = if unfinished { "cleaned up (unfinished)" } else { "cleaned up" };
+        let what = if unfinished { ("WARN", "cleaned up (unfinished)") } else { ("INFO", "cleaned up") };
         self.change(peer, ("cleaned_up", what), unfinished, active);
         self.peers.remove(&peer);
     }
 
-    fn change(&mut self, peer: Peer, (event, what): (&str, &str), unfinished: bool, active: usize) {
+    fn change(&mut self, peer: Peer, (event, what): (&str, (&str, &str)), unfinished: bool, active: usize) {
         if self.log.is_quiet || !self.has_line(peer) {
             return;
         }
@@ -307,7 +322,7 @@ impl PeerLog {
         };
         let (bytes, (seconds, kbps)) = (end.bytes, seconds_and_kbps(end.bytes, end.elapsed));
         let what = format!("finished: {bytes} bytes in {seconds:.3} sec, {kbps:.2} Kbps, {checked}{kept}");
-        self.line(peer, end.format, &what, server.active());
+        self.line(peer, end.format, ("INFO", &what), server.active());
         let ledgers = server.path_ledgers(peer);
         let mut event = peer_event("finished", peer, end.format);
         event["bytes"] = json!(end.bytes);
@@ -345,9 +360,9 @@ impl PeerLog {
         }));
     }
 
-    fn line(&self, peer: Peer, format: Option<Format>, what: &str, active: usize) {
+    fn line(&self, peer: Peer, format: Option<Format>, what: (&str, &str), active: usize) {
         let remark = format.map(Format::remark).unwrap_or_default();
-        self.log.peer_line(self.now, &name(peer.address.addr), &remark, what, active);
+        self.log.peer_line(self.now, &format!("{}{remark}", name(peer.address.addr)), what, active);
     }
 }
 

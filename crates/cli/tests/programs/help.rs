@@ -27,7 +27,7 @@ fn help_lists_options_exit_codes_and_examples() {
     ] {
         let run = Program::start(command).ended().with_code(0);
         let text = String::from_utf8(run.stdout.clone()).unwrap();
-        for wanted in [options, &["--json", "--quiet", "Exit codes:", " 74 ", " 130 "]].concat() {
+        for wanted in [options, &["--json", "--quiet", "Exit codes:", "RDT_LOG", " 74 ", " 130 "]].concat() {
             assert!(text.contains(wanted), "{wanted}");
         }
         let (_, examples) = text.split_once("Examples:\n").expect("examples");
@@ -48,8 +48,14 @@ fn help_is_no_host_name() {
 fn version_prints_name_and_number() {
     for (command, name) in [(&mut rdt_send("--version"), "rdt-send"), (&mut rdt_recv("-V"), "rdt-recv")] {
         let run = Program::start(command).ended().with_code(0);
-        assert_eq!(run.lines(), [format!("{name} {}", env!("CARGO_PKG_VERSION"))]);
+        assert_eq!(run.lines(), [format!("{name} {}", rdt_program::VERSION)]);
     }
+}
+
+#[test]
+fn wrong_log_level_is_explained() {
+    let run = Program::start(rdt_send("--version").env("RDT_LOG", "debgu")).ended().with_code(0);
+    assert!(run.stderr.starts_with("rdt-send: RDT_LOG=debgu is no filter"), "{}", run.stderr);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! `rdt-recv` with an emulated link, with `--no-link` and with `--dummy`.
 
 use super::data::{array, crc_json};
-use super::process::{Receiver, send};
+use super::process::{Receiver, rdt_recv, send};
 use super::status_lines::read;
 
 /// Arguments for a link on which no transfer would finish.
@@ -113,8 +113,19 @@ fn oversized_packet_without_answer_is_explained() {
 }
 
 #[test]
-fn log_has_reference_format() {
-    let receiver = Receiver::start("");
+fn log_has_date_with_zone_and_level() {
+    let receiver = Receiver::from(rdt_recv("--bind 127.0.0.1:0").env("TZ", "JST-9"));
+    send(&receiver.args("10 0 0 1000 --bytes 5000")).with_code(0);
+    for (text, level) in [("connected", "INFO"), ("finished", "INFO")] {
+        let line = receiver.program.line(text);
+        let fields = read(&format!("%s-%s-%sT%s:%s:%s+09:00  {level} 127.0.0.1:%d {text}%s"), &line);
+        assert_eq!(fields[..6].iter().map(String::len).collect::<Vec<_>>(), [4, 2, 2, 2, 2, 6], "{line}");
+    }
+}
+
+#[test]
+fn faithful_log_has_reference_format() {
+    let receiver = Receiver::start("--faithful");
     let initialized = receiver.program.line("initialized");
     assert_eq!(read("Receiver v%.1f has initialized on %s", &initialized)[0], "0.1");
     send(&receiver.args("10 0 0 1000 --bytes 5000")).with_code(0);

@@ -12,8 +12,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser};
-use rdt_program::Failure;
 use rdt_program::host_port::{self, HostPort};
+use rdt_program::{ENVIRONMENT, Failure, VERSION};
 use rdt_trust::{ConnectOptions, ListenOptions, PathOptions, parse_lifetime};
 
 use super::failure::CODES;
@@ -51,9 +51,9 @@ into DEST if DEST is a directory, as cp -r does. Not kept: owners, hard links, A
 #[derive(Debug, Parser)]
 #[command(
     name = "rdt-copy",
-    version,
+    version = VERSION,
     override_usage = "rdt-copy [OPTIONS] SRC... DEST\n       rdt-copy [OPTIONS] --serve DIR",
-    after_help = format!("{AFTER_HELP}\n\n{CODES}"),
+    after_help = format!("{AFTER_HELP}\n\n{CODES}\n\n{ENVIRONMENT}"),
     mut_arg("idle_timeout", |arg| arg.default_value("2min").help(IDLE_TIMEOUT))
 )]
 pub(crate) struct Arguments {

@@ -1,6 +1,7 @@
 //! Commands and exit codes.
 
 use clap::{Parser, Subcommand};
+use rdt_program::{ENVIRONMENT, VERSION};
 
 use super::claims::ClaimsArgs;
 use super::compare::CompareArgs;
@@ -14,7 +15,6 @@ use super::scale::ScaleArgs;
 use super::status::StatusArgs;
 use super::sweep::SweepArgs;
 use super::trace::TraceArgs;
-use crate::record::TOOL;
 
 const WORDS: &str = "\
 Words:
@@ -58,7 +58,7 @@ Examples:
 
 /// Runs network experiments that are written down, and says whether their claims hold
 #[derive(Debug, Parser)]
-#[command(name = "rdt-lab", version = TOOL, after_help = format!("{WORDS}\n\n{EXIT_CODES}\n\n{EXAMPLES}"))]
+#[command(name = "rdt-lab", version = VERSION, after_help = format!("{WORDS}\n\n{EXIT_CODES}\n\n{ENVIRONMENT}\n\n{EXAMPLES}"))]
 pub(super) struct Args {
     #[command(subcommand)]
     pub(super) command: Command,
