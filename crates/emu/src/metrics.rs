@@ -1,7 +1,6 @@
 //! Metrics of `rdt-emu proxy --metrics`: the relay copies its accounts at an interval, and a scrape
 //! reads the copy.
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -33,9 +32,11 @@ impl Published {
     pub(crate) fn serve(address: SocketAddr, now: Instant) -> Result<Self, Failure> {
         let copy = Copy::default();
         let shared = Arc::clone(&copy);
-        let read = move |samples: &mut Samples<'_>| {
+        let read = move |samples: &mut Samples| {
             let accounts = shared.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            accounts.map_or(Ok(()), |accounts| add(&accounts, samples))
+            if let Some(accounts) = accounts {
+                add(&accounts, samples);
+            }
         };
         let bound = metrics::serve(address, read).map_err(|error| Failure::bind(address, error))?;
         talk(&format!("metrics at http://{}/metrics", Shown(bound)));
@@ -61,35 +62,45 @@ impl Observer for Published {
 /// Name, help and value of a counter of one direction.
 type Counter = (&'static str, &'static str, fn(&Account) -> u64);
 
-fn add(accounts: &[Account; 2], samples: &mut Samples<'_>) -> fmt::Result {
+fn add(accounts: &[Account; 2], samples: &mut Samples) {
     let counters: [Counter; 10] = [
         ("rdt_emu_arrived_packets", "Packets that came to the path", |it| it.ledger.sent),
-        ("rdt_emu_arrived_bytes", "Bytes of these", |it| it.ledger.sent_bytes),
+        ("rdt_emu_arrived_bytes", "Bytes of packets that came to the path", |it| it.ledger.sent_bytes),
         ("rdt_emu_delivered_packets", "Packets that left the link", |it| it.ledger.delivered),
-        ("rdt_emu_delivered_bytes", "Bytes of these", |it| it.ledger.delivered_bytes),
-        ("rdt_emu_duplicated_packets", "Second copies that the link made", |it| it.ledger.duplicated),
-        ("rdt_emu_marked_packets", "Packets that got a CE mark", |it| it.ledger.marked),
-        ("rdt_emu_corrupted_packets", "Packets that got a wrong bit", |it| it.ledger.corrupted),
-        ("rdt_emu_reordered_packets", "Packets that were held back", |it| it.ledger.reordered),
-        ("rdt_emu_fragmented_packets", "Packets that were cut", |it| it.ledger.fragmented),
-        ("rdt_emu_refused_packets", "Delivered packets that the system did not take", |it| it.refused),
+        ("rdt_emu_delivered_bytes", "Bytes of packets that left the link", |it| it.ledger.delivered_bytes),
+        ("rdt_emu_duplicated_packets", "Additional copies of packets that the link made", |it| {
+            it.ledger.duplicated
+        }),
+        ("rdt_emu_marked_packets", "Packets that the link gave the congestion mark CE of ECN", |it| {
+            it.ledger.marked
+        }),
+        ("rdt_emu_corrupted_packets", "Packets in which the link changed a bit", |it| it.ledger.corrupted),
+        (
+            "rdt_emu_reordered_packets",
+            "Packets that the link held back so that later ones overtook them",
+            |it| it.ledger.reordered,
+        ),
+        ("rdt_emu_fragmented_packets", "Packets that the link cut into fragments", |it| it.ledger.fragmented),
+        ("rdt_emu_refused_packets", "Packets that left the link and that the system refused to send", |it| {
+            it.refused
+        }),
     ];
     let [forward, reverse] = accounts;
     let directions = [([("direction", "forward")], forward), ([("direction", "reverse")], reverse)];
     for (name, help, value) in counters {
-        samples.counters(name, help, directions.map(|(labels, of)| (labels, value(of))))?;
+        samples.counters(name, help, directions.map(|(labels, of)| (labels, value(of))));
     }
     let drops = directions.into_iter().flat_map(|([direction], account)| {
         DropCause::ALL
             .iter()
             .map(move |&cause| ([direction, ("cause", cause.name())], account.ledger.dropped(cause)))
     });
-    samples.counters("rdt_emu_dropped_packets", "Dropped packets, by cause", drops)?;
-    #[expect(clippy::cast_precision_loss, reason = "a number of packets")]
-    let in_flight = directions.map(|(labels, of)| (labels, of.ledger.in_flight as f64));
-    samples.gauges("rdt_emu_in_flight_packets", "Packets on the way now", in_flight)?;
+    samples.counters("rdt_emu_dropped_packets", "Packets that the link dropped, by cause", drops);
+    let in_flight = directions.map(|(labels, of)| (labels, of.ledger.in_flight));
+    samples.gauges("rdt_emu_in_flight_packets", "Packets on the link", in_flight);
     let busy = directions.map(|(labels, of)| (labels, of.ledger.busy.as_secs_f64()));
-    samples.gauges("rdt_emu_busy_seconds", "Time that the serialiser has worked", busy)?;
+    samples.counters("rdt_emu_busy_seconds", "Time in which the link transmitted", busy);
     let late = directions.map(|(labels, of)| (labels, of.lateness.quantile(0.99).as_secs_f64()));
-    samples.gauges("rdt_emu_lateness_p99_seconds", "99th percentile of the delay after due times", late)
+    let help = "99th percentile of the time from a packet's due time until it left";
+    samples.gauges("rdt_emu_lateness_p99_seconds", help, late);
 }

@@ -1,22 +1,18 @@
-//! Prometheus metrics over HTTP/1.1, in the `OpenMetrics` text format.
+//! Prometheus metrics over HTTP/1.1, in Prometheus' text format 0.0.4, which `promtool` and all
+//! scrapers read.
 //!
 //! A thread answers one request at a time. It reads counters when it is asked, and nothing here is
 //! called per packet.
 
-use std::fmt;
+use std::fmt::{Display, Write as _};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
-use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::metrics::gauge::ConstGauge;
-use prometheus_client::metrics::{MetricType, TypedMetric};
-use prometheus_client::registry::Registry;
 use rdt_udp::clock;
 
+use crate::VERSION;
 use crate::host_port::{HostPort, bind_address};
 
 /// Time limit of a request, and of its answer, by which a silent client delays the next one.
@@ -26,7 +22,7 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// Largest head of a request, bytes.
 const MAX_HEAD_BYTES: usize = 8 << 10;
 const MAX_HEADERS: usize = 64;
-const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Option of the programs with metrics.
 #[derive(Debug, Clone, clap::Args)]
@@ -48,17 +44,17 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
-/// Name and value of a label.
+/// Name and value of a label. Neither has a character that must be escaped.
 pub type Label = (&'static str, &'static str);
 
 /// Metrics of one answer.
-#[derive(Debug)]
-pub struct Samples<'e>(DescriptorEncoder<'e>);
+#[derive(Debug, Default)]
+pub struct Samples(String);
 
-impl Samples<'_> {
+impl Samples {
     /// Adds a counter; its name gets the suffix `_total`.
-    pub fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
-        self.counters(name, help, [([], value)])
+    pub fn counter(&mut self, name: &str, help: &str, value: impl Display) {
+        self.counters(name, help, [([], value)]);
     }
 
     /// Adds counters of one name, told apart by their labels.
@@ -66,14 +62,14 @@ impl Samples<'_> {
         &mut self,
         name: &str,
         help: &str,
-        values: impl IntoIterator<Item = ([Label; N], u64)>,
-    ) -> fmt::Result {
-        self.family(name, help, ConstCounter::<u64>::TYPE, values, ConstCounter::new)
+        values: impl IntoIterator<Item = ([Label; N], impl Display)>,
+    ) {
+        self.family(&format!("{name}_total"), help, "counter", values);
     }
 
     /// Adds a value that may fall.
-    pub fn gauge(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
-        self.gauges(name, help, [([], value)])
+    pub fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
+        self.gauges(name, help, [([], value)]);
     }
 
     /// Adds values of one name that may fall.
@@ -81,44 +77,40 @@ impl Samples<'_> {
         &mut self,
         name: &str,
         help: &str,
-        values: impl IntoIterator<Item = ([Label; N], f64)>,
-    ) -> fmt::Result {
-        self.family(name, help, ConstGauge::<f64>::TYPE, values, ConstGauge::new)
+        values: impl IntoIterator<Item = ([Label; N], impl Display)>,
+    ) {
+        self.family(name, help, "gauge", values);
     }
 
-    fn family<V, M: EncodeMetric, const N: usize>(
+    fn family<const N: usize>(
         &mut self,
         name: &str,
         help: &str,
-        kind: MetricType,
-        values: impl IntoIterator<Item = ([Label; N], V)>,
-        metric: fn(V) -> M,
-    ) -> fmt::Result {
-        let mut family = self.0.encode_descriptor(name, help, None, kind)?;
+        kind: &str,
+        values: impl IntoIterator<Item = ([Label; N], impl Display)>,
+    ) {
+        // A string takes everything.
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
         for (labels, value) in values {
-            metric(value).encode(family.encode_family(&&labels[..])?)?;
+            let labels = labels.map(|(label, value)| format!("{label}=\"{value}\"")).join(",");
+            let labels = if N == 0 { labels } else { format!("{{{labels}}}") };
+            let _ = writeln!(self.0, "{name}{labels} {value}");
         }
-        Ok(())
     }
 }
 
 /// Serves the metrics that `read` adds, on a thread that runs until the program ends. Returns the
 /// address. Fails if it is not available, or if the thread cannot start.
-pub fn serve(
-    address: SocketAddr,
-    read: impl Fn(&mut Samples<'_>) -> fmt::Result + Send + Sync + 'static,
-) -> io::Result<SocketAddr> {
+pub fn serve(address: SocketAddr, read: impl Fn(&mut Samples) + Send + 'static) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind(address)?;
     let address = listener.local_addr()?;
-    let mut registry = Registry::default();
-    registry.register_collector(Box::new(Source(read)));
     thread::Builder::new().name("metrics".to_owned()).spawn(move || {
         for stream in listener.incoming() {
             if stream.is_err() {
                 // Without descriptors, the next accept would fail at once, again and again.
                 thread::park_timeout(ACCEPT_RETRY);
             }
-            let answered = stream.and_then(|stream| answer(stream, &registry));
+            let answered = stream.and_then(|stream| answer(stream, &read));
             if let Err(error) = answered {
                 tracing::debug!(%error, "a scrape of the metrics failed");
             }
@@ -127,26 +119,15 @@ pub fn serve(
     Ok(address)
 }
 
-struct Source<F>(F);
-
-impl<F> fmt::Debug for Source<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Source")
-    }
-}
-
-impl<F: Fn(&mut Samples<'_>) -> fmt::Result + Send + Sync + 'static> Collector for Source<F> {
-    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        self.0(&mut Samples(encoder))
-    }
-}
-
 /// Answers one request, and closes the connection.
-fn answer(mut stream: TcpStream, registry: &Registry) -> io::Result<()> {
+fn answer(mut stream: TcpStream, read: &impl Fn(&mut Samples)) -> io::Result<()> {
     let deadline = clock::now() + REQUEST_TIMEOUT;
     let (status, mut body) = request(&mut stream, deadline)?;
     if status == OK {
-        text::encode(&mut body, registry).map_err(io::Error::other)?;
+        let mut samples = Samples::default();
+        samples.gauges("rdt_build_info", "Version of the program", [([("version", VERSION)], 1)]);
+        read(&mut samples);
+        body = samples.0;
     }
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {CONTENT_TYPE}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
@@ -214,27 +195,38 @@ mod tests {
 
     #[test]
     fn scrape_reads_current_values() {
-        let samples = |samples: &mut Samples<'_>| {
-            samples.counter("rdt_x_bytes", "Bytes", 7)?;
-            samples.counters("rdt_y", "By cause", [([("cause", "a")], 1), ([("cause", "b")], 2)])?;
-            samples.gauge("rdt_z", "Now", 0.5)
+        let samples = |samples: &mut Samples| {
+            samples.counter("rdt_x_bytes", "Bytes", 7);
+            let causes = ["a", "b"].map(|cause| ([("direction", "forward"), ("cause", cause)], 2));
+            samples.counters("rdt_y", "By cause", causes);
+            samples.gauge("rdt_z", "Share", 0.5);
         };
         let address = serve((Ipv4Addr::LOCALHOST, 0).into(), samples).unwrap();
         let answer = ask(address, b"GET /metrics?x=1 HTTP/1.1\r\nHost: a\r\n\r\n");
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        assert!(head.starts_with("HTTP/1.1 200 OK\r\nContent-Type: application/openmetrics-text"), "{head}");
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4"), "{head}");
         assert!(head.contains(&format!("Content-Length: {}\r\n", body.len())), "{head}");
-        for line in
-            ["# TYPE rdt_x_bytes counter", "rdt_x_bytes_total 7", "rdt_y_total{cause=\"b\"} 2", "rdt_z 0.5"]
-        {
-            assert!(body.lines().any(|it| it == line), "{line}: {body}");
-        }
-        assert!(body.ends_with("# EOF\n"), "{body}");
+        let expected = format!(
+            "# HELP rdt_build_info Version of the program\n\
+             # TYPE rdt_build_info gauge\n\
+             rdt_build_info{{version=\"{VERSION}\"}} 1\n\
+             # HELP rdt_x_bytes_total Bytes\n\
+             # TYPE rdt_x_bytes_total counter\n\
+             rdt_x_bytes_total 7\n\
+             # HELP rdt_y_total By cause\n\
+             # TYPE rdt_y_total counter\n\
+             rdt_y_total{{direction=\"forward\",cause=\"a\"}} 2\n\
+             rdt_y_total{{direction=\"forward\",cause=\"b\"}} 2\n\
+             # HELP rdt_z Share\n\
+             # TYPE rdt_z gauge\n\
+             rdt_z 0.5\n"
+        );
+        assert_eq!(body, expected);
     }
 
     #[test]
     fn other_requests_get_their_status() {
-        let address = serve((Ipv4Addr::LOCALHOST, 0).into(), |_| Ok(())).unwrap();
+        let address = serve((Ipv4Addr::LOCALHOST, 0).into(), |_| ()).unwrap();
         for (request, status) in [
             ("GET / HTTP/1.1\r\n\r\n", "404 Not Found"),
             ("POST /metrics HTTP/1.1\r\n\r\n", "405 Method Not Allowed"),

@@ -2,7 +2,6 @@
 //! connections.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -59,7 +58,7 @@ impl Totals {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add_to(&self, samples: &mut Samples<'_>) -> fmt::Result {
+    fn add_to(&self, samples: &mut Samples) {
         let (count, [sent, received]) = {
             let open = self.open();
             let sum =
@@ -67,14 +66,13 @@ impl Totals {
             let ended = [&self.sent, &self.received].map(|bytes| bytes.load(Relaxed));
             (open.len(), [ended[0] + sum(|it| &it.sent), ended[1] + sum(|it| &it.received)])
         };
-        #[expect(clippy::cast_precision_loss, reason = "a number of connections")]
-        samples.gauge("rdt_tunnel_open_connections", "Connections open now", count as f64)?;
+        samples.gauge("rdt_tunnel_open_connections", "TCP connections that are open", count);
         let connections = self.connections.load(Relaxed);
-        samples.counter("rdt_tunnel_connections", "Connections opened", connections)?;
+        samples.counter("rdt_tunnel_connections", "TCP connections that were opened", connections);
         let finished = self.finished.load(Relaxed);
-        samples.counter("rdt_tunnel_finished_connections", "Connections that finished", finished)?;
-        samples.counter("rdt_tunnel_sent_bytes", "Bytes from the TCP side to the peer", sent)?;
-        samples.counter("rdt_tunnel_received_bytes", "Bytes from the peer to the TCP side", received)
+        samples.counter("rdt_tunnel_finished_connections", "TCP connections that finished", finished);
+        samples.counter("rdt_tunnel_sent_bytes", "Bytes from the TCP side to the peer", sent);
+        samples.counter("rdt_tunnel_received_bytes", "Bytes from the peer to the TCP side", received);
     }
 }
 

@@ -1,7 +1,6 @@
 //! Metrics of `rdt-recv --metrics`: the threads publish copies of their counters, and a scrape adds
 //! them.
 
-use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -64,7 +63,9 @@ impl Published {
     pub(crate) fn serve(&self, address: SocketAddr) -> io::Result<SocketAddr> {
         let published = self.clone();
         metrics::serve(address, move |samples| {
-            published.total().map_or(Ok(()), |total| total.add_to(samples))
+            if let Some(total) = published.total() {
+                total.add_to(samples);
+            }
         })
     }
 
@@ -93,19 +94,36 @@ impl Publisher {
 }
 
 impl Counters {
-    fn add_to(&self, samples: &mut Samples<'_>) -> fmt::Result {
-        let Self { stats, totals, active } = self;
+    fn add_to(&self, samples: &mut Samples) {
+        samples.gauge("rdt_recv_active_senders", "Senders that are connected", self.active);
+        for (name, help, value) in self.counters() {
+            samples.counter(name, help, value);
+        }
+        let dropped = dropped(&self.stats).map(|(cause, count)| ([("cause", cause)], count));
+        samples.counters(
+            "rdt_recv_dropped_datagrams",
+            "Datagrams that the receiver did not use, by cause",
+            dropped,
+        );
+        self.add_links(samples);
+    }
+
+    /// Returns names, help and values of the counters without labels.
+    fn counters(&self) -> [(&'static str, &'static str, u64); 15] {
+        let Self { stats, totals, .. } = self;
         let receivers = &stats.receivers;
-        #[expect(clippy::cast_precision_loss, reason = "a number of senders")]
-        samples.gauge("rdt_recv_active_senders", "Senders connected now", *active as f64)?;
-        for (name, help, value) in [
-            ("rdt_recv_senders", "Senders that connected", stats.senders()),
-            ("rdt_recv_received_bytes", "Payload received in order", receivers.bytes),
+        [
+            ("rdt_recv_senders", "Connections that senders opened", stats.senders()),
+            ("rdt_recv_received_bytes", "Payload bytes received in order", receivers.bytes),
             ("rdt_recv_datagrams", "Datagrams received", stats.classic.received + stats.connections.received),
             ("rdt_recv_data_packets", "Data packets received", receivers.data),
             ("rdt_recv_duplicate_packets", "Data packets received before", receivers.duplicates),
-            ("rdt_recv_out_of_order_packets", "Data packets accepted beyond a hole", receivers.out_of_order),
-            ("rdt_recv_ce_marked_packets", "Data packets marked CE", receivers.ce),
+            (
+                "rdt_recv_out_of_order_packets",
+                "Data packets that arrived before an earlier one",
+                receivers.out_of_order,
+            ),
+            ("rdt_recv_ce_marked_packets", "Data packets with the congestion mark CE of ECN", receivers.ce),
             (
                 "rdt_recv_socket_limited_round_trips",
                 "Round trips in which the socket's buffer limited a window",
@@ -113,7 +131,7 @@ impl Counters {
             ),
             (
                 "rdt_recv_retry_periods",
-                "Times at which new senders had to prove their addresses",
+                "Periods in which new senders had to prove their addresses",
                 stats.connections.retry_periods,
             ),
             (
@@ -126,19 +144,18 @@ impl Counters {
                 "Connections that needed a handshake although their side tried to open without one",
                 stats.connections.opens_refused,
             ),
-            ("rdt_recv_finished_transfers", "Transfers finished", totals.finished),
-            ("rdt_recv_finished_bytes", "Bytes of the finished transfers", totals.bytes),
+            ("rdt_recv_finished_transfers", "Transfers that arrived completely", totals.finished),
+            ("rdt_recv_finished_bytes", "Payload bytes of finished transfers", totals.bytes),
             ("rdt_recv_not_stored_transfers", "Transfers that could not be stored", totals.not_stored),
-            ("rdt_recv_not_synced_transfers", "Transfers stored without sync", totals.not_synced),
-        ] {
-            samples.counter(name, help, value)?;
-        }
-        let dropped = dropped(stats).map(|(cause, count)| ([("cause", cause)], count));
-        samples.counters("rdt_recv_dropped_datagrams", "Datagrams not used, by cause", dropped)?;
-        self.add_links(samples)
+            (
+                "rdt_recv_not_synced_transfers",
+                "Stored transfers whose folder could not be synced to the disk",
+                totals.not_synced,
+            ),
+        ]
     }
 
-    fn add_links(&self, samples: &mut Samples<'_>) -> fmt::Result {
+    fn add_links(&self, samples: &mut Samples) {
         let directions = [("forward", &self.stats.forward), ("reverse", &self.stats.reverse)];
         let fates = directions.into_iter().flat_map(|(direction, ledger)| {
             [
@@ -149,6 +166,10 @@ impl Counters {
             ]
             .map(|(fate, count)| ([("direction", direction), ("fate", fate)], count))
         });
-        samples.counters("rdt_recv_link_packets", "Packets of emulated links, by fate", fates)
+        samples.counters(
+            "rdt_recv_link_packets",
+            "Packets that left emulated links, by direction and fate",
+            fates,
+        );
     }
 }
