@@ -62,7 +62,7 @@ fn ipv6_works_end_to_end() {
     assert!(run.lines().iter().any(|line| line.contains("--> SYN 0 (attempt 1 of 30, RTO 1.000) to ::1")));
     let connected = run.line("Main:\tconnected to ").to_string();
     assert!(connected.contains(&format!("connected to {} in", receiver.address)), "as typed: {connected}");
-    assert!(receiver.program.line("connected").contains("] [::1]:"));
+    assert!(receiver.program.line("connected").contains(" INFO [::1]:"));
     let [file] = std::fs::read_dir(directory.path()).unwrap().collect::<Vec<_>>().try_into().unwrap();
     let file = file.unwrap();
     assert!(file.file_name().to_str().unwrap().starts_with("__1-"), "no colons in names");
@@ -79,8 +79,8 @@ fn default_bind_serves_ipv4_and_ipv6() {
     for host in ["127.0.0.1", "[::1]", "localhost"] {
         send(&format!("{host}:{port} 10 0 0 1000 --bytes 3000")).with_code(0);
     }
-    assert!(receiver.program.line("] 127.0.0.1:").contains("connected"), "IPv4 without its IPv6 clothes");
-    receiver.program.line("] [::1]:");
+    assert!(receiver.program.line(" INFO 127.0.0.1:").contains("connected"), "IPv4 without its IPv6 clothes");
+    receiver.program.line(" INFO [::1]:");
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn second_address_of_host_is_tried() {
     }
     let receiver = Receiver::from(&mut rdt_recv("--bind [::1]:0 --no-link"));
     send(&format!("localhost:{} --bytes 3000", receiver.address.port())).with_code(0);
-    assert!(receiver.program.line("connected").contains("] [::1]:"));
+    assert!(receiver.program.line("connected").contains(" INFO [::1]:"));
 }
 
 #[test]
