@@ -18,7 +18,7 @@ fn bad_arguments_get_one_line_each() {
     let cases = [
         ("127.0.0.1:0", "<TARGET>"),
         ("127.0.0.1 127.0.0.1:9", "LISTEN: '127.0.0.1' has no port"),
-        ("127.0.0.1:0 127.0.0.1:x", "TARGET: '127.0.0.1:x' does not end in a port"),
+        ("127.0.0.1:0 127.0.0.1:x", "TARGET: 'x' is no port: it must be a number from 0 to 65535"),
         ("127.0.0.1:0 127.0.0.1:9 --rate-forward 10", "--rate-forward: '10' has no unit"),
         ("127.0.0.1:0 127.0.0.1:9 --rate", "--rate <RATE>"),
         ("127.0.0.1:0 127.0.0.1:9 --path /there/is/none", "--path /there/is/none: "),
