@@ -24,7 +24,7 @@ const DEFAULT_BACKLOG: usize = 1024;
 ///
 /// let config = EndpointConfig::default().max_connections(1000).memory_limit(256 << 20);
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct EndpointConfig {
     /// Limit on open connections: peers that open more are refused.
@@ -43,6 +43,20 @@ pub struct EndpointConfig {
     /// Seed of keys and connection ids, which must never be used twice. `None`, the default: the
     /// operating system's random numbers, and on an emulated network a seed of that network.
     pub seed: Option<[u8; 32]>,
+}
+
+impl fmt::Debug for EndpointConfig {
+    /// Leaves out the seed, from which all keys follow.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EndpointConfig")
+            .field("max_connections", &self.max_connections)
+            .field("max_connections_per_source", &self.max_connections_per_source)
+            .field("max_half_open", &self.max_half_open)
+            .field("memory_limit", &self.memory_limit)
+            .field("connection_memory_limit", &self.connection_memory_limit)
+            .field("udp", &self.udp)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Default for EndpointConfig {
@@ -97,7 +111,7 @@ impl EndpointConfig {
         Self { udp, ..self }
     }
 
-    /// Makes keys and ids reproducible: for tests alone.
+    /// Makes keys and ids reproducible: for tests alone. Clones of the configuration have the same.
     #[must_use]
     pub fn seed(self, seed: [u8; 32]) -> Self {
         Self { seed: Some(seed), ..self }
@@ -145,7 +159,8 @@ impl Connect {
     }
 
     /// Connects to the peer that gave out a ticket, as in
-    /// `connect(ticket.addresses(), Connect::ticket(&ticket))`.
+    /// `connect(ticket.addresses(), Connect::ticket(&ticket).identity(me))`. Without an
+    /// [`identity`](Self::identity) a ticket for one client is used up by the first connection.
     pub fn ticket(ticket: impl Into<Self>) -> Self {
         ticket.into()
     }

@@ -31,7 +31,7 @@ impl Io {
         for address in addresses.to_socket_addrs()? {
             match UdpIo::bind(address, options) {
                 Ok(io) => return Ok(Self::Udp(Box::new(UdpPort { io, readable: false }))),
-                Err(error) => failure = io::Error::other(error),
+                Err(error) => failure = io::Error::new(error.kind(), error),
             }
         }
         Err(failure)

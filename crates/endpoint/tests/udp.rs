@@ -361,3 +361,21 @@ fn waiting_blocking_call_outlives_driving_one() {
         });
     }
 }
+
+#[tokio::test]
+async fn error_of_bind_has_its_kind() {
+    let taken = std::net::UdpSocket::bind(any("127.0.0.1")).unwrap();
+    let address = taken.local_addr().unwrap();
+    let tokio = streams::Endpoint::bind(address, EndpointConfig::default()).unwrap_err();
+    let threads = blocking::Endpoint::bind(address, EndpointConfig::default()).unwrap_err();
+    for error in [tokio, threads] {
+        assert_eq!(error.kind(), ErrorKind::AddrInUse);
+        assert!(error.to_string().contains("choose another port"), "{error}");
+    }
+}
+
+#[test]
+fn configuration_prints_no_seed() {
+    let printed = format!("{:?}", EndpointConfig::default().seed([171; 32]));
+    assert!(printed.contains("max_half_open") && !printed.contains("171"), "{printed}");
+}

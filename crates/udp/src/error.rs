@@ -26,6 +26,15 @@ pub enum SocketError {
     Receive(io::Error),
 }
 
+impl SocketError {
+    /// Returns the kind of the operating system's error.
+    pub fn kind(&self) -> io::ErrorKind {
+        match self {
+            Self::Bind { error, .. } | Self::Send(error) | Self::Receive(error) => error.kind(),
+        }
+    }
+}
+
 impl From<SocketError> for io::Error {
     /// Returns the error of the operating system.
     fn from(error: SocketError) -> Self {

@@ -211,7 +211,11 @@ fn print(args: &SweepArgs, results: &Results) -> Result<(), Failure> {
             }))?;
         }
         let mut row: Vec<String> = cell.factors.iter().map(|(_, level)| level.clone()).collect();
-        row.push(mean.map_or_else(|| format!("missing in {missing} of {all}"), |mean| unit.text(mean)));
+        row.push(match mean {
+            Some(mean) => unit.text(mean),
+            None if all == 0 => "-".to_owned(),
+            None => format!("missing in {missing} of {all}"),
+        });
         let ends = |it: Interval| format!("{} to {}", unit.text(it.low), unit.text(it.high));
         row.extend(has_intervals.then(|| interval.map_or_else(|| "-".to_owned(), ends)));
         let equal = if results.is_one_run(cell.id) { ", equal: nothing is random" } else { "" };

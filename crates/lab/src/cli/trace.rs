@@ -15,8 +15,8 @@ use crate::trace::{
 
 const HELP: &str = "\
 The file is pcap or pcapng, as tcpdump, Wireshark and 'rdt-emu run --pcapng' write it, plain or
-compressed by gzip. The table has the figures of 'tcptrace -l -r -W' for both directions, then what kept the sender from sending
-faster.
+compressed by gzip. The table has the figures of 'tcptrace -l -r -W' for both directions, then what
+kept the sender from sending faster.
 
 Examples:
   rdt-lab trace file.pcapng                  the table of each connection

@@ -171,14 +171,18 @@ fn lost_packets_are_means_by_cause() {
         (1, 1, "link.forward.dropped-loss", 4.0),
         (1, 0, "link.reverse.dropped-loss", 0.0),
         (1, 1, "link.reverse.dropped-loss", 0.0),
+        // The other repetition has no such metric: it lost none.
+        (0, 0, "link.reverse.dropped-aqm", 3.0),
     ] {
         let records = results.records.get_mut(&cells[cell].id).expect("records");
         records.get_mut(&rep).expect("a record").metrics.insert(name.to_owned(), value);
     }
     let section = section_of(&experiment, &results);
     let table = section.losses.expect("packets were lost");
-    assert_eq!(table.head, ["cells", "link.forward.dropped-loss", "link.forward.dropped-queue"]);
-    assert_eq!(texts(&table), [["rtt 1ms, virtual", "0", "7.5"], ["rtt 20ms, virtual", "3.5", "0"]]);
+    let causes = ["link.forward.dropped-loss", "link.forward.dropped-queue", "link.reverse.dropped-aqm"];
+    assert_eq!(table.head[1..], causes);
+    let rows = [["rtt 1ms, virtual", "0", "7.5", "1.5"], ["rtt 20ms, virtual", "3.5", "0", "0"]];
+    assert_eq!(texts(&table), rows);
     let none = section_of(&experiment, &self::results(&experiment, "goodput", &[&[1e6], &[1e6]]));
     assert_eq!(none.losses, None);
 }

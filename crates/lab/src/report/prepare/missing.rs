@@ -25,7 +25,7 @@ pub(super) fn in_place_of_mean(subject: &Subject<'_>, cell: &Cell, metric: &str)
 }
 
 /// True if a flow of the cell may have the metric or not, as its repetition ends.
-fn is_of_outcome(cell: &Cell, metric: &str) -> bool {
+pub(super) fn is_of_outcome(cell: &Cell, metric: &str) -> bool {
     let (owner, word) = metric.rsplit_once('.').unwrap_or(("", metric));
     let mut flows = cell.physics.flows.iter().filter(|flow| owner.is_empty() || flow.name == owner);
     match word {

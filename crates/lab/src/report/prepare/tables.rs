@@ -59,7 +59,8 @@ fn shown_metrics(subject: &Subject<'_>) -> Vec<String> {
     let mut kept: Vec<String> = Vec::new();
     for name in names {
         let name = without_flow(subject, &name).to_owned();
-        let is_there = |cell: &Cell| !values(subject, &[cell], &name).is_empty();
+        let is_there =
+            |cell: &Cell| !values(subject, &[cell], &name).is_empty() || missing::is_of_outcome(cell, &name);
         if !kept.contains(&name) && subject.results.cells.iter().any(is_there) {
             kept.push(name);
         }
@@ -251,7 +252,12 @@ pub(super) fn losses(subject: &Subject<'_>) -> Option<Table> {
     for cell in subject.results.cells.iter().take(MAX_LOSSES) {
         let names = subject.results.of_cell(cell.id).flat_map(|record| record.metrics.keys());
         let names = names.filter(|name| name.contains(".dropped-") || name.contains(".lost-"));
-        let packets = |name: &String| mean(&values(subject, &[cell], name)).filter(|it| *it > 0.0);
+        // A repetition in which nothing was lost by a cause has no such metric.
+        let packets = |name: &String| {
+            let lost = |rep| subject.results.metric(cell, name, rep).unwrap_or(0.0);
+            let all: Vec<f64> = subject.results.valid_repetitions(cell.id).map(lost).collect();
+            mean(&all).filter(|it| *it > 0.0)
+        };
         let names: BTreeSet<&String> = names.collect();
         let of_cell: BTreeMap<String, f64> =
             names.into_iter().filter_map(|name| Some((name.clone(), packets(name)?))).collect();
