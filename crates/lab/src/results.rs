@@ -229,7 +229,7 @@ impl Results {
         })
     }
 
-    /// Returns a sentence about flows that repeat more than [`MAX_REPEATS`] packets for each one
+    /// Returns a sentence about flows that repeat more than three packets for each one
     /// that the path lost, on average over the repetitions of a cell. `None` if there are none.
     pub fn repeated(&self) -> Option<String> {
         let mut found: Vec<(f64, String)> = Vec::new();
